@@ -2,10 +2,10 @@ import { type Server } from 'node:http';
 import { type Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-/** How many turns of the event loop in a row must bring no connection: the first may have begun before we looked. */
+/** Turns of the event loop in a row without a connection: the first may have begun before we looked. */
 const QUIET_TURNS = 2;
 
-/** How long connections that keep coming are accepted, in milliseconds. */
+/** Milliseconds after which connections that keep coming are left. */
 const GIVE_UP_MS = 1_000;
 
 /**

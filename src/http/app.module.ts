@@ -46,7 +46,7 @@ import { ListPlantsHandler } from '../lists/list-plants.js';
 import { ChangePlantHandler, EnsurePlantHandler } from '../commands/plants.js';
 import { IdempotentCommands } from '../commands/idempotency.js';
 
-/** What is made before Nest is: the parts that can fail at start, with a clear line each. */
+/** The parts made before Nest is: those that can fail at start, with a clear line each. */
 export interface Parts {
   readonly log: EventLog;
   readonly model: ReadModelStore;
@@ -60,9 +60,8 @@ export interface Parts {
         readonly lists: ListProofs;
       }
     | undefined;
-  /** How long a receipt waits for its checkpoint, in milliseconds. */
+  /** Milliseconds. */
   readonly receiptWaitMs: number;
-  /** Whether owners may erase themselves. */
   readonly ownerErasure: boolean;
   readonly roles: ReadonlySet<Role>;
   readonly freshness: Freshness;
@@ -73,19 +72,16 @@ export interface Parts {
   readonly routes: KnownRoutes;
   readonly shutdown: Shutdown;
   readonly registry: Registry;
-  /** Where the figures are served. */
   readonly metrics: Config['metrics'];
-  /** Whether the API's document and its page are served. */
+  /** Serves the API's document and its page. */
   readonly docs: boolean;
-  /** What the console says of the service; undefined where it is not served. */
+  /** Undefined where the console is not served. */
   readonly console: Omit<ConsoleAbout, 'version'> | undefined;
   readonly corsOrigins: CorsOrigins;
-  /** What operators work on. */
   readonly operated: OperatedSystem;
   readonly now: () => Date;
 }
 
-/** What health and the figures are made from. */
 const forHealth = (parts: Parts) => [
   { provide: EventLog, useValue: parts.log },
   { provide: Generations, useValue: parts.model },
@@ -126,7 +122,7 @@ const STREAMS = [
   { provide: IMPORT_STREAMS, useFactory: () => new EventStreams(IMPORTS_AT_ONCE) },
 ];
 
-/** What a process with the role api answers. */
+/** Controllers of a process with the role api. */
 const API = [
   ImportController,
   ListEventsController,

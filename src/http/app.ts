@@ -26,7 +26,6 @@ import { showReadiness } from '../service/metrics/readiness.js';
 import { ListPlantsHandler } from '../lists/list-plants.js';
 import { type Tracing } from '../service/tracing/tracing.js';
 
-/** What the HTTP service needs beside its parts. */
 export interface Surroundings {
   readonly logger: Logger;
   readonly version: string;

@@ -5,7 +5,7 @@ import { type Subnet } from '../service/network-config.js';
 /** The IP address of the client that sent a request. */
 export type ClientAddressOf = (request: Pick<IncomingMessage, 'headers' | 'socket'>) => string;
 
-/** What stands for the address of a connection that has none any more, such as one that was closed. */
+/** The address of a connection that has none any more, such as one that was closed. */
 const UNKNOWN = 'unknown';
 
 /** More addresses than this in one X-Forwarded-For are not looked at: no chain of proxies is as long. */

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { type IncomingMessage } from 'node:http';
 import { type FastifyBaseLogger, type FastifyRequest } from 'fastify';
 
-/** What a client or a proxy may name a request: short, and harmless in logs and headers. A JWT is not. */
+/** Names that a client or a proxy may give a request: short, and harmless in logs and headers. A JWT is not. */
 const ID = /^(?!eyJ)[\w.:/+=@-]{1,128}$/;
 
 /** The id of a request: the client's `X-Request-Id` where that is harmless, else a new UUID. */
@@ -15,7 +15,7 @@ export const requestIdOf = ({ headers }: Pick<IncomingMessage, 'headers'>): stri
 export const requestLog = (request: FastifyRequest): FastifyBaseLogger =>
   request.log.child({ requestId: request.id });
 
-/** What joins everything that follows from one action: `X-Correlation-Id`, else the trace, else the request. */
+/** Joins everything that follows from one action: `X-Correlation-Id`, else the trace, else the request. */
 export const correlationIdOf = (request: Pick<FastifyRequest, 'id' | 'headers'>): string => {
   const given = request.headers['x-correlation-id'];
   if (typeof given === 'string' && ID.test(given)) return given;
@@ -25,7 +25,6 @@ export const correlationIdOf = (request: Pick<FastifyRequest, 'id' | 'headers'>)
 /** W3C Trace Context, section 3.2: version 00, and ids that are not all zeros. Anything else is ignored. */
 const TRACEPARENT = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
 
-/** Whether a value is a valid `traceparent`. */
 export const isTraceparent = (value: unknown): value is string =>
   typeof value === 'string' && TRACEPARENT.test(value);
 

@@ -4,7 +4,7 @@ import { Problem } from './problem.js';
 import { splitUrl } from './requests.js';
 import { type KnownRoutes, METHODS } from './routes.js';
 
-/** How long a browser may cache a preflight's answer, in seconds. */
+/** Lifetime of a preflight's answer in the cache of a browser. */
 const PREFLIGHT_SECONDS = 600;
 
 /** Request header fields that need a preflight. */

@@ -40,7 +40,7 @@ const FLAT =
   /^\s*\{\s*"[^"\\]*"\s*:\s*(?:"[^"\\]*"|-?\d{1,15})(?:\s*,\s*"[^"\\]*"\s*:\s*(?:"[^"\\]*"|-?\d{1,15}))*\s*\}\s*$/;
 
 /**
- * Whether every reader understands a text as JSON.parse did, as far as one look can tell: a tree of its tokens, which
+ * True if every reader understands a text as JSON.parse did, as far as one look can tell: a tree of its tokens, which
  * would tell for certain, takes ten times as long.
  */
 const isUnambiguous = (text: string, parsed: unknown): boolean => {
@@ -64,7 +64,9 @@ const decodeUtf8 = (body: Uint8Array): string => {
   }
 };
 
-/** Whether JSON.parse has met the end of a text, by V8's message: the other parser tells the place of the last token. */
+/**
+ * True if JSON.parse has met the end of a text, by V8's message: the other parser tells the place of the last token.
+ */
 const endsTooEarly = (text: string, message: string): boolean =>
   message === 'Unexpected end of JSON input' ||
   / in JSON at position (\d+)(?: \(line \d+ column \d+\))?$/.exec(message)?.[1] === String(text.length);
@@ -123,7 +125,7 @@ const addDuplicate = (duplicates: FieldError[], pointer: string): void => {
 export const pointerToken = (name: string): string =>
   (name.length > 64 ? `${name.slice(0, 64)}…` : name).replaceAll('~', '~0').replaceAll('/', '~1');
 
-/** Whether a number is, as a double, exactly what was written. */
+/** True if a double is exactly the number that was written. */
 const isExact = (written: string): boolean => {
   const value = Number(written);
   return Number.isFinite(value) && normalize(written) === normalize(value.toString());

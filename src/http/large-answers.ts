@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { yieldToLoop } from '../runtime/event-loop.js';
 
-/** How much is handed to a connection at once, in bytes: the system takes it in 0.1 ms. */
+/** Bytes handed to a connection at once: the system takes them in 0.1 ms. */
 export const PIECE = 64 * 1024;
 
 /**

@@ -5,7 +5,7 @@ const SHOWN =
 /** More segments than any path of ours has: a tile deep in the tree. */
 const MAX_SEGMENTS = 8;
 
-/** What stands for the rest of a path. */
+/** In place of the rest of a path. */
 const REST = '…';
 
 /**
@@ -26,7 +26,7 @@ export const loggedPath = (url: string): string => {
 /** Longer than every path that is shown whole. */
 const MAX_LOOKED_AT = 1_024;
 
-/** Where the path of an absolute URL begins. */
+/** Index at which the path of an absolute URL begins. */
 const schemeless = (url: string): number => {
   const slash = url.indexOf('/', url.indexOf('://') + 3);
   return slash === -1 ? url.length : slash;

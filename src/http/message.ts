@@ -50,7 +50,7 @@ const malformed = (detail: string): Problem => new Problem('malformed_request', 
 const faultyFraming = (detail: string): Problem =>
   new Problem('malformed_request', detail, { headers: { Connection: 'close' } });
 
-/** How often the fields were sent of which Node keeps the first line and drops the others silently. */
+/** Counts the fields of which Node keeps the first line and drops the others silently. */
 const repeatable = (
   rawHeaders: readonly string[],
 ): { readonly host: number; readonly contentType: number } => {

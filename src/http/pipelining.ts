@@ -2,13 +2,13 @@ import { type IncomingMessage, type RequestListener, type Server, type ServerRes
 import { type Socket } from 'node:net';
 
 /**
- * How many requests of one connection may wait for those before them. Node parses all of what it has read, 64 KiB or
+ * Most requests of one connection that may wait for those before them. Node parses all of what it has read, 64 KiB or
  * some 2,000 requests, whether we want more of them or not; each takes some 4 KB until it is answered. Load
  * generators send up to 100 at once, other clients none.
  */
 const WAITING_OF_CONNECTION = 100;
 
-/** How many may wait on all connections together, some 40 MB of them: beyond it, the longest queue is cut. */
+/** Most that may wait on all connections together, some 40 MB: beyond it, the longest queue is cut. */
 const WAITING_TOGETHER = 10_000;
 
 interface Waiting {
@@ -45,7 +45,7 @@ export class Pipelining {
     return pipelining;
   }
 
-  /** How many requests wait for another of their connection. */
+  /** Requests that wait for another of their connection. */
   get waiting(): number {
     return this.#waiting;
   }

@@ -31,7 +31,7 @@ const RETRY_AFTER = { 'Retry-After': '1' };
 /** Retry-After, in seconds, where an operator has to act first. */
 const BLOCKED_RETRY_AFTER = '30';
 
-/** What health checks answer: they come each second, and what they say is in the log already. */
+/** Problems of health checks: they come each second, and their answers are in the log already. */
 const HEALTH_CODES: ReadonlySet<ProblemCode> = new Set(['not_ready', 'restart_needed']);
 
 /** A request whose answer may be a problem document: `problem` says which, once it is known. */
@@ -94,7 +94,7 @@ const withoutTrailingSlashes = (path: string): string => {
   return path.slice(0, end);
 };
 
-/** Whether the connection of a request was closed before its body had come. */
+/** True if the connection was closed before the whole body had come. */
 const isAborted = (error: unknown, { raw }: FastifyRequest): boolean =>
   !raw.complete && raw.destroyed && (error as NodeJS.ErrnoException | undefined)?.code === 'ECONNRESET';
 
@@ -103,7 +103,7 @@ const messageOf = (error: unknown): string => (error instanceof Error ? error.me
 const retrySoon = (code: ProblemCode, detail: string): Problem =>
   new Problem(code, detail, { headers: RETRY_AFTER });
 
-/** How the event is mended, without its stream, whose name is not for clients. */
+/** Says how the event is mended, without its stream, whose name is not for clients. */
 const ownerBlocked = (kind: RefusalKind, consequence: string): Problem => {
   const why =
     kind === 'newer_version'

@@ -259,7 +259,7 @@ export const PROBLEMS = {
 
 export type ProblemCode = keyof typeof PROBLEMS;
 
-/** What is wrong with one field. `pointer` is a JSON Pointer (RFC 6901) into the body, or names a parameter or header. */
+/** `pointer` is a JSON Pointer (RFC 6901) into the body, or names a parameter or header. */
 export interface FieldError {
   readonly pointer: string;
   readonly detail: string;
@@ -270,7 +270,7 @@ export class Problem extends Error {
   override readonly name = 'Problem';
   constructor(
     readonly code: ProblemCode,
-    /** What happened, and what the client can do. Holds nothing secret. */
+    /** Says what happened, and what the client can do. Holds nothing secret. */
     detail: string,
     readonly extra: {
       readonly errors?: readonly FieldError[];
@@ -287,14 +287,14 @@ export class Problem extends Error {
   }
 }
 
-/** What an error says in passing, as the detail of a problem. */
+/** Makes the detail of a problem from the text of an error. */
 export const sentence = (description: string): string =>
   `${description.charAt(0).toUpperCase()}${description.slice(1)}.`;
 
 /** The media type of every error answer, RFC 9457. */
 export const PROBLEM_JSON = 'application/problem+json; charset=utf-8';
 
-/** Where the page is that explains every code. */
+/** Path of a page that explains every code. */
 export const PROBLEMS_PATH = '/docs/problems';
 
 /**

@@ -16,11 +16,11 @@ export interface RequestOutcome {
   /** From its header fields to the end of the answer. */
   readonly seconds: number;
   readonly problem: ProblemCode | undefined;
-  /** Where the connection was closed before the end of the answer. */
+  /** Set if the connection was closed before the end of the answer. */
   readonly aborted?: true;
 }
 
-/** What of a request its line in the log shows. */
+/** The parts of a request that its line in the log shows. */
 export type ShownRequest = Pick<FastifyRequest, 'id' | 'headers' | 'url' | 'raw'>;
 
 /** To be called with each request that was answered. */

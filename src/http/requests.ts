@@ -68,7 +68,7 @@ export const readValue = <Schema extends z.ZodType>(
   where: string,
 ): z.output<Schema> => validate(schema, value, where);
 
-/** How often a header field was sent, `name` in lower case: Node keeps one of several, and drops the others silently. */
+/** Counts a header field, `name` in lower case: Node keeps one of several, and drops the others silently. */
 export const countHeader = (rawHeaders: readonly string[], name: string): number => {
   let count = 0;
   for (let index = 0; index < rawHeaders.length; index += 2) {
@@ -78,7 +78,7 @@ export const countHeader = (rawHeaders: readonly string[], name: string): number
   return count;
 };
 
-/** Whether an Accept header allows JSON, as far as one look can tell. */
+/** True if an Accept header allows JSON, as far as one look can tell. */
 export const plainlyAcceptsJson = (accept: string | undefined): boolean =>
   accept === undefined || accept === '*/*' || accept === 'application/json';
 

@@ -7,15 +7,15 @@ import { Problem } from './problem.js';
 import { EVERY_ANSWER } from './server.js';
 
 /**
- * How long a client may take nothing of an answer, in milliseconds, before its connection is cut: where packets are
- * lost, TCP sends them again after about 1, 3, 7 and 15 s.
+ * Milliseconds without progress after which a client is cut off: where packets are lost, TCP sends them again after
+ * about 1, 3, 7 and 15 s.
  */
 const STALL_MS = 20_000;
 
-/** How often connections are checked for that, in milliseconds. */
+/** Interval of the checks for clients without progress. */
 const LOOK_EVERY_MS = 1_000;
 
-/** What all answers that were not taken yet may hold together, in bytes (texts: characters): 10 of the longest lists. */
+/** Most bytes (texts: characters) of all answers that were not taken yet: 10 of the longest lists. */
 const UNSENT_BYTES = 16 * 1024 * 1024;
 
 /** Answers up to so many bytes are not counted: as many as there may be connections are less than the service itself. */
@@ -74,12 +74,12 @@ export class ResponseBackpressure {
     });
   }
 
-  /** How many connections are open. */
+  /** Open connections. */
   get connections(): number {
     return this.#sockets.size;
   }
 
-  /** How many bytes were given to connections and not taken by their clients. */
+  /** Bytes given to connections and not taken by their clients. */
   get bytes(): number {
     let bytes = 0;
     for (const { writableLength } of this.#sockets) bytes += writableLength;
@@ -87,7 +87,7 @@ export class ResponseBackpressure {
   }
 
   /**
-   * Whether an answer of so many bytes may be sent now. Where there is no room for it, the slowest answers of others
+   * True if an answer of so many bytes may be sent now. Where there is no room for it, the slowest answers of others
    * are cut off, if they were begun more than SLOW_MS ago.
    */
   admits(response: ServerResponse, bytes: number): boolean {
@@ -121,7 +121,9 @@ export class ResponseBackpressure {
   }
 }
 
-/** What is said of the answer that a refusal takes the place of: a cache would keep the refusal for as long. */
+/**
+ * Fields that are removed when a refusal takes the place of an answer: a cache would keep the refusal for as long.
+ */
 const FIELDS_OF_AN_ANSWER = [
   'content-encoding',
   'content-length',

@@ -19,7 +19,7 @@ export const BYTES = { schema: { type: 'string', format: 'binary' } };
 /** A header field of text. */
 export const textHeader = (description: string): Header => ({ description, schema: { type: 'string' } });
 
-/** What may go wrong with whatever writes. */
+/** Problems of every route that writes. */
 export const WRITING = [
   'idempotency_key_reused',
   'outcome_unknown',
@@ -27,12 +27,12 @@ export const WRITING = [
   'owner_blocked',
 ] as const satisfies readonly ProblemCode[];
 
-/** How far an answer reaches. */
+/** The position up to which an answer contains the log. */
 export const positionOut = (description: string): Record<string, Header> => ({
   'Plants-Position': { description, schema: positionOf('').meta({ description: undefined }) },
 });
 
-/** How fresh an answer must be. */
+/** The position that a list must contain at least. */
 export const AT_LEAST = {
   'Plants-Position': positionOf(
     'From an earlier answer: the list contains at least everything up to there.',
@@ -42,7 +42,7 @@ export const AT_LEAST = {
 /** The name of a request that may be sent again. */
 export const KEY = { 'Idempotency-Key': IdempotencyKey.optional() };
 
-/** Where a live stream goes on. */
+/** Place at which a live stream goes on. */
 export const LAST_EVENT = {
   'Last-Event-ID': {
     type: 'string',
@@ -57,7 +57,7 @@ export const CODING = {
   Vary: textHeader('`accept-encoding`, where the answer is long enough to be compressed.'),
 };
 
-/** Where the next page is. */
+/** Link to the next page. */
 export const NEXT = {
   Link: textHeader('The next page, `<…>; rel="next"`, when there are more (RFC 8288).'),
 };

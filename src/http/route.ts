@@ -22,7 +22,6 @@ export interface Content {
   readonly examples?: Readonly<Record<string, { readonly summary?: string; readonly value: unknown }>>;
 }
 
-/** What a route may answer with a status. */
 export interface Answer {
   readonly description: string;
   readonly headers?: Readonly<Record<string, Header>>;
@@ -35,7 +34,6 @@ export interface Route {
   readonly method: keyof typeof DECORATORS;
   /** As OpenAPI writes it: `{name}` is a parameter; one with the name `path` takes the rest of the path. */
   readonly path: string;
-  /** What a token must allow. */
   readonly scope: Scope | 'no token';
   readonly summary: string;
   readonly description: string;
@@ -53,7 +51,7 @@ export interface Route {
   readonly example?: unknown;
   /** The media types of the answer, the usual one first; `any` where Accept is not looked at. JSON where it is not said. */
   readonly types?: readonly [string, ...string[]] | 'any';
-  /** Whether the answer has an ETag, and is 304 to who has it. */
+  /** The answer has an ETag, and is 304 to a client that has it. */
   readonly hasTag?: true;
   /** The answers that are no errors, the usual one first. */
   readonly answers: Readonly<Record<number, Answer>>;
@@ -61,7 +59,7 @@ export interface Route {
   readonly problems?: readonly ProblemCode[];
 }
 
-/** What a request of a route asks for, checked by the schemas of its row. */
+/** Checked by the schemas of its row. */
 export interface Asked<Row extends Route> {
   readonly request: GuardedRequest;
   /** The media type to answer with. */

@@ -4,13 +4,13 @@ import { idFault, MAX_TEXT, nameFault, tagFault } from '../domain/fields.js';
 import { MAX_NAME, nameFault as accountFault } from './auth/principal.js';
 import { InexactNumber } from './json.js';
 
-/** How many plants a list holds where the client does not say. */
+/** Plants in a list, unless the client says. */
 export const DEFAULT_LIMIT = 100;
 
-/** How many plants a list holds at most: about 2.5 MB of the longest plants, which is still one quick answer. */
+/** Most plants in a list: about 2.5 MB of the longest ones, which is still one quick answer. */
 export const MAX_LIMIT = 1_000;
 
-/** How many plants a list with ids holds at most: as many as are read in one step (LONG_LIST in list-plants.ts). */
+/** Most plants in a list with ids: as many as are read in one step (LONG_LIST in list-plants.ts). */
 export const MAX_FULL_LIMIT = 100;
 
 /** The greatest limit that a request may name: that of a signed 32-bit integer, which every client can send. */
@@ -99,8 +99,8 @@ export const PlantId = z
   });
 
 /**
- * Where a page ends, as the next page's `after`: opaque to clients, and versioned. `last` is the id of the last plant of a
- * list, or the revision of the last event of a history.
+ * Makes the next page's `after`: opaque to clients, and versioned. `last` is the id of the last plant of a list, or
+ * the revision of the last event of a history.
  */
 export const cursorOf = (last: number): string => Buffer.from(`1:${last}`).toString('base64url');
 
@@ -168,7 +168,6 @@ const AsOf = z
     examples: ['2026-01-31T12:00:00Z'],
   });
 
-/** How much of each plant a list shows. */
 const View = z.enum(['full'], { error: 'must be full, or left out' }).meta({
   description: `\`full\`: each plant with its id, at most ${MAX_FULL_LIMIT} in a page. Left out: name and tag.`,
   examples: ['full'],
@@ -199,7 +198,7 @@ export const IdempotencyKey = z
     examples: ['"5f0c2c1e-8f0e-4d8a-9a55-0a6d3a1c7f5e"'],
   });
 
-/** What an owner who wants to be erased says: nobody sends that by chance. */
+/** A phrase that nobody sends by chance. */
 export const ConfirmErasure = z.enum(['everything'], { error: 'must be: everything' }).meta({
   description: 'Confirms that everything is removed, which cannot be undone.',
   examples: ['everything'],

@@ -14,11 +14,11 @@ const RETRY_MS = 2_000;
 /** The id of a place before the first event: clients take an empty one for none. */
 const ID_OF_START = '0';
 
-/** What a live stream has to send at a moment. One comes at least every few seconds, also where that is nothing. */
+/** A step of a live stream. One comes at least every few seconds, also without events. */
 export interface LiveStep {
   /** Events, as `sentEvent` writes them; undefined where there is nothing new. */
   readonly events?: Iterable<string> | undefined;
-  /** Where the stream can be resumed after these events; undefined where it cannot be. */
+  /** Resumes the stream after these events; undefined where it cannot be resumed. */
   readonly position?: Position;
   /** Why nothing comes at present, in words for clients. */
   readonly waiting?: string | undefined;
@@ -62,8 +62,8 @@ const idLine = (position: Position | undefined): string =>
   position === undefined ? '' : `id: ${position === START ? ID_OF_START : position}\n`;
 
 /**
- * Where a client goes on, by its header Last-Event-ID, or by `lastEventId` of the query, which clients send that cannot
- * set a header; undefined where it names no place. Throws UnknownPosition, and what the log throws.
+ * Reads Last-Event-ID, or `lastEventId` of the query, which clients send that cannot set a header. Returns undefined
+ * where it names no place. Throws UnknownPosition, and what the log throws.
  */
 export const resumedFrom = async (
   { headers }: FastifyRequest,

@@ -18,19 +18,19 @@ import { BODY_LIMIT } from './requests.js';
 import { type KnownRoutes } from './routes.js';
 import { type Shutdown } from './shutdown.js';
 
-/** How long a request may take to arrive, in milliseconds: enough for 16 KiB over a slow mobile network. */
+/** Limit for a whole request: enough for 16 KiB over a slow mobile network. */
 const REQUEST_TIMEOUT_MS = 10_000;
 
-/** How long the header fields alone may take, in milliseconds. */
+/** Limit for the header fields alone. */
 const HEADERS_TIMEOUT_MS = 5_000;
 
-/** How often both are checked, in milliseconds. */
+/** Interval at which both limits are checked. */
 const CHECK_EVERY_MS = 500;
 
-/** How long a connection may be idle, in milliseconds, also one whose client does not read its answer. */
+/** Limit for an idle connection, also one whose client does not read its answer. */
 const IDLE_TIMEOUT_MS = 60_000;
 
-/** How long idle connections are kept, in milliseconds: longer than common proxies keep them, so that those close first. */
+/** Lifetime of an idle connection: longer than common proxies keep it, so that those close first. */
 const KEEP_ALIVE_MS = 65_000;
 
 /** The most bytes of a request's header fields: a token of 8 KiB and the fields of proxies. */
@@ -48,7 +48,7 @@ const LARGE_REQUEST = 3_000;
  */
 const REQUESTS_AT_ONCE = 256;
 
-/** How long a partial request may take to arrive once the service stops, in milliseconds. */
+/** Limit for a partial request once the service stops. */
 const CLOSING_TIMEOUT_MS = 3_000;
 
 /**
@@ -132,7 +132,7 @@ export const createHttpAdapter = (
   return adapter;
 };
 
-/** What Node's HTTP server does by itself otherwise. */
+/** Takes over what Node's HTTP server does by itself otherwise. */
 const handleConnections = (server: Server, connections: Connections, rawAnswer: RawAnswer): void => {
   connections.keepNew();
   server.on('connection', rememberAddress);

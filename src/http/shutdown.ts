@@ -1,10 +1,7 @@
-/**
- * How long a stop may take as a whole, in milliseconds: less than the 30 s after which Docker, Kubernetes and systemd
- * (90 s) kill the process.
- */
+/** Limit for a whole stop: less than the 30 s after which Docker, Kubernetes and systemd (90 s) kill the process. */
 export const SHUTDOWN_MS = 20_000;
 
-/** What of SHUTDOWN_MS is left for the lease and the stores once the last connection is closed, in milliseconds. */
+/** The part of SHUTDOWN_MS that the lease and the stores have once the last connection is closed. */
 const STORES_MS = 3_000;
 
 /**
@@ -17,12 +14,12 @@ export class Shutdown {
 
   constructor(readonly drainMs: number) {}
 
-  /** Whether the service stops: it is not ready then, but still answers. */
+  /** True while the service stops: it is not ready then, but still answers. */
   get begun(): boolean {
     return this.#begun.signal.aborted;
   }
 
-  /** How long requests in flight may take once no connection is accepted any more, in milliseconds. */
+  /** Limit for requests in flight once no connection is accepted any more. */
   get inFlightMs(): number {
     return SHUTDOWN_MS - STORES_MS - this.drainMs;
   }

@@ -6,10 +6,10 @@ export const BATCH_TYPES = ['application/cloudevents-batch+json', 'application/j
 
 export const isBatch = (type: string): boolean => BATCH_TYPES.some((batch) => batch === type);
 
-/** How many events a page holds where the client does not say. */
+/** Events in a page, unless the client says. */
 export const DEFAULT_EVENTS = 100;
 
-/** How many events a page holds at most: about 1 MB of usual ones. */
+/** Most events in a page: about 1 MB of usual ones. */
 export const MAX_EVENTS = 1_000;
 
 const instant = (description: string) =>

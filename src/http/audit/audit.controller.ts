@@ -14,8 +14,8 @@ import { type Asked, HandlesAndSends } from '../route.js';
 import { LIVE, resumedFrom, serverSentEvents } from '../server-sent-events.js';
 
 /**
- * How long a page may look for its events, in milliseconds, before it ends short of `limit` with a link to the rest:
- * a filter that lets nothing through must not read a long log in one go.
+ * Milliseconds, after which a page ends short of `limit` with a link to the rest: a filter that lets nothing through
+ * must not read a long log in one go.
  */
 const PAGE_MS = 5_000;
 

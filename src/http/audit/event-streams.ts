@@ -14,8 +14,8 @@ import { Problem } from '../problem.js';
 import { LIVE, type LiveStep, sentEvent } from '../server-sent-events.js';
 
 /**
- * How long streams may go on once no connection is accepted any more, in milliseconds: with the longest drain (10 s) it
- * leaves 5 s of what a whole stop may take.
+ * Milliseconds, once no connection is accepted any more: with the longest drain (10 s) it leaves 5 s of what a whole
+ * stop may take.
  */
 const STOPPING_MS = 5_000;
 

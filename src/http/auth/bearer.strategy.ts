@@ -5,8 +5,8 @@ import { type Principal } from './principal.js';
 import { type TokenVerifier } from './verify.js';
 
 /**
- * What passport sees of a request: the one place where a token may be. Passport would look into query and body
- * too, where tokens end up in logs (RFC 6750, 2.2 and 2.3; RFC 9700, 4.3.2).
+ * The one place where passport may find a token. It would look into query and body too, where tokens end up in logs
+ * (RFC 6750, 2.2 and 2.3; RFC 9700, 4.3.2).
  */
 export interface BearerRequest {
   readonly headers: { readonly authorization: string };

@@ -62,7 +62,7 @@ export class CountedRateLimit extends RateLimit {
   }
 }
 
-/** What the library calls of a Redis client. */
+/** The calls of a Redis client that the library makes. */
 const asStoreClient = (counters: SharedCounters, onState: OnSharedState) => {
   let failing = false;
   return {

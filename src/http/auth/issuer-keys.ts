@@ -27,7 +27,7 @@ export interface PublicKeys {
   others(known: KeySet): Promise<KeySet | undefined>;
 }
 
-/** How long an issuer may take to answer, its whole body included, in milliseconds. */
+/** Limit for the whole body of an issuer's answer. */
 const TIMEOUT_MS = 5_000;
 
 /** The greatest key set, in bytes after decompression. Sets of the large providers have 2 to 40 KB. */
@@ -59,11 +59,11 @@ const UNKNOWN_KEY_PAUSE_MS = 1_000;
 const UNKNOWN_KEY_FETCHES = 5;
 const UNKNOWN_KEY_INTERVAL_MS = 6_000;
 
-/** What the metrics show of the fetches. */
+/** Counts for the metrics. */
 export interface KeyFetches {
   readonly fetched: number;
   readonly failed: number;
-  /** How long ago the keys were last fetched, in seconds. Undefined before the first time. */
+  /** Since the last fetch; undefined before the first. */
   readonly ageSeconds: number | undefined;
 }
 
@@ -137,7 +137,7 @@ export class IssuerKeys implements PublicKeys {
     return new KeysUnavailable("the issuer's keys cannot be had", Math.max(1, seconds));
   }
 
-  /** Whether to fetch for a token that no key of the set fits; counts it where that is so. */
+  /** Allows a fetch for a token that no key of the set fits, and counts it. */
   #mayLookForUnknownKey(): boolean {
     const now = this.now();
     const earned = Math.floor((now - this.#unknownKeyCountedAt) / UNKNOWN_KEY_INTERVAL_MS);

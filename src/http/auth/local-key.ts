@@ -19,7 +19,7 @@ export interface LocalKey {
   readonly kid: string;
   readonly privateKey: CryptoKey;
   readonly publicJwk: JWK;
-  /** Whether this call made it. */
+  /** True if this call made the key. */
   readonly created: boolean;
 }
 

@@ -1,6 +1,5 @@
 import { type FastifyRequest } from 'fastify';
 
-/** What a token can allow. */
 export const SCOPES = [
   'plants:read',
   'plants:write',
@@ -10,14 +9,14 @@ export const SCOPES = [
 ] as const;
 export type Scope = (typeof SCOPES)[number];
 
-/** What a token without any scope claim allows: its owner's plants, and nothing more. */
+/** Scopes of a token without any scope claim: its owner's plants, and nothing more. */
 export const DEFAULT_SCOPES = ['plants:read', 'plants:write'] as const satisfies readonly Scope[];
 
 /** The client of a request, by its verified token. */
 export interface Principal {
   /** The account whose plants are meant. */
   readonly owner: string;
-  /** Who acts: the claim `sub`. */
+  /** The claim `sub`. */
   readonly subject: string;
   /** The client that the token was issued to, where the token names it. */
   readonly clientId?: string;

@@ -1,7 +1,6 @@
 /** Which limit a quota belongs to: requests of one owner, or those from one address that bring no valid token. */
 export type RatePolicy = 'owner' | 'stranger';
 
-/** What is left of a limit. */
 export interface Quota {
   readonly policy: RatePolicy;
   /** Requests in a minute. */

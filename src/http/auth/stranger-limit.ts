@@ -6,7 +6,6 @@ import { type GuardedRequest } from './principal.js';
 import { type RateLimit, rateLimitFields } from './rate-limit.js';
 import { type TokenVerifier } from './verify.js';
 
-/** What limits strangers. */
 export interface StrangerLimit {
   readonly limit: RateLimit;
   readonly verifier: TokenVerifier;
@@ -36,7 +35,10 @@ export const limitStrangers = (
 
 const BEARER = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i;
 
-/** What one client has at least: an IPv4 address, or the /64 of an IPv6 address, in which it may choose any. */
+/**
+ * The part of an address that one client has at least: an IPv4 address, or the /64 of an IPv6 address, in which it
+ * may choose any.
+ */
 export const networkOf = (address: string): string => {
   const [plain = ''] = address.split('%');
   if (!isIPv6(plain)) return address;

@@ -18,7 +18,7 @@ const ALGORITHMS = [
   ...['ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'],
 ];
 
-/** What an issuer may call an access token; anything else was made for another purpose (RFC 8725, 3.11). */
+/** Types of access tokens; anything else was made for another purpose (RFC 8725, 3.11). */
 const TYPES = ['jwt', 'at+jwt', 'application/jwt', 'application/at+jwt'];
 
 /** Seconds that the issuer's clock and ours may differ; RFC 7519, 4.1.4 thinks of a few minutes at most. */
@@ -27,7 +27,7 @@ const CLOCK_TOLERANCE = 30;
 /** The default of TOKEN_CACHE_MB, in bytes. */
 const CACHE_BYTES = 32 * 1024 * 1024;
 
-/** What an entry of the cache takes beside its texts, in bytes: measured on Node 20. */
+/** Bytes of an entry beside its texts: measured on Node 20. */
 const ENTRY_BYTES = 200;
 
 /** The tokens that a process has verified and remembers; counts are since its start. */
@@ -60,9 +60,8 @@ export const localKeys = (key: LocalKey): PublicKeys => {
 /** Verifies tokens, and caches their principals until they expire or the keys change. */
 export class TokenVerifier {
   readonly #verified: LRUCache<string, Principal>;
-  /** What they were verified with. */
   #verifiedWith: KeySet | undefined;
-  /** What requests were refused with. */
+  /** Refused tokens by request, with the reason. */
   readonly #refusals = new WeakMap<object, { readonly token: string; readonly error: unknown }>();
   #hits = 0;
   #misses = 0;
@@ -184,8 +183,8 @@ const fitsNoKey = (error: unknown): boolean =>
   error instanceof errors.JWSSignatureVerificationFailed || error instanceof errors.JWKSNoMatchingKey;
 
 /**
- * Whether each part of a token is base64url as an encoder writes it (RFC 4648, section 3.5). Decoders take others, with
- * padding or stray bits at the end: one signed token could be written in many ways, each remembered on its own.
+ * True if each part of a token is base64url as an encoder writes it (RFC 4648, section 3.5). Decoders take others,
+ * with padding or stray bits at the end: one signed token could be written in many ways, each remembered on its own.
  */
 const isCanonical = (token: string): boolean =>
   token.split('.').every((part) => Buffer.from(part, 'base64url').toString('base64url') === part);

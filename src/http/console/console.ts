@@ -2,8 +2,9 @@ import { type FastifyInstance } from 'fastify';
 import { type Docs, serveOpened } from '../openapi/docs.js';
 
 /**
- * What the console may do (Content Security Policy, level 3): its scripts, style and requests are those of this service
- * alone (and requests to the issuer, where people sign in there), nothing is inline, and no text can become a script or markup (Trusted Types without any policy).
+ * Content Security Policy, level 3: scripts, style and requests of this service alone (and requests to the issuer,
+ * where people sign in), nothing inline, and no text can become a script or markup (Trusted Types without any
+ * policy).
  */
 const policyOf = (connectTo: readonly string[]): string =>
   [

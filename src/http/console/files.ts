@@ -6,7 +6,7 @@ import { type Docs } from '../openapi/docs.js';
 import { keptDocuments } from '../openapi/documents.js';
 import { escaped } from '../problem-page.js';
 
-/** Where `npm run build:console` puts what it has compiled. */
+/** Written by `npm run build:console`. */
 const FOLDER = fileURLToPath(new URL('../../../console', import.meta.url));
 
 /** The page that loads everything else; what it has in braces is filled in. */
@@ -31,12 +31,12 @@ const VERIFIER = { imported: /^(?:\.\.\/)+src\/transparency\//, folder: 'transpa
 /** An import of a library, or of another module, in what SWC and the libraries' own minifiers write. */
 const IMPORTED = /\b(from|import)(\s*\(?\s*)(["'])([^"'\n]+)\3/g;
 
-/** What the page is told of its service. */
+/** Facts that the page is given. */
 export interface ConsoleAbout {
   readonly version: string;
   /** The claim of a token that names the owner of plants. */
   readonly ownerClaim: string;
-  /** Where people sign in, and as which client the console does; undefined where tokens are pasted. */
+  /** Undefined where tokens are pasted. */
   readonly signIn: { readonly issuer: string; readonly clientId: string } | undefined;
 }
 

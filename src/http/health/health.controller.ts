@@ -11,7 +11,7 @@ import { type Asked, Handles } from '../route.js';
 import { Shutdown } from '../shutdown.js';
 import { healthRoutes } from './health-routes.js';
 
-/** How long a part may take to answer, in milliseconds: shorter than any prober waits. */
+/** Limit for the answer of a part: shorter than any prober waits. */
 const CHECK_TIMEOUT_MS = 2_000;
 
 /** Without the reason, which names files: the endpoint needs no token. */
@@ -56,7 +56,7 @@ export class HealthController {
     }
   }
 
-  /** Whether each part works, by its name. Takes CHECK_TIMEOUT_MS at most. */
+  /** By name, true where it works. Takes CHECK_TIMEOUT_MS at most. */
   async parts(): Promise<Record<string, boolean>> {
     const details = await this.#check().then(
       (result) => result.details,

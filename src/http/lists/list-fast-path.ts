@@ -21,15 +21,14 @@ const BEARER = 'Bearer ';
 /** The parts of the service that the fast path uses. */
 export interface FastLists {
   readonly verifier: TokenVerifier;
-  /** Whether new tokens may be verified here; not where strangers are limited, which Fastify's hook does. */
+  /** False where strangers are limited, which Fastify's hook does. */
   readonly verifiesNewTokens: boolean;
   readonly lists: ListPlantsHandler;
-  /** Whether pages of other origins may use the API: answers to them have further header fields. */
+  /** True if pages of other origins may use the API: answers to them have further header fields. */
   readonly crossOrigin: boolean;
   readonly onAnswered: ResponseObserver;
   /** Called with an unexpected error, after which the connection is cut. Must not throw. */
   readonly onError: (error: unknown) => void;
-  /** Whether an answer of so many bytes may be sent now. */
   readonly admits: (response: ServerResponse, bytes: number) => boolean;
 }
 
@@ -113,7 +112,7 @@ const listRequestOf = (request: IncomingMessage): ListRequest | undefined => {
   return authorization?.startsWith(BEARER) ? { token: authorization.slice(BEARER.length), limit } : undefined;
 };
 
-/** Whether no header field but the token and If-None-Match changes the answer. */
+/** True if no header field but the token and If-None-Match changes the answer. */
 const isPlain = ({ headers, rawHeaders }: IncomingMessage): boolean =>
   isPlainHost(headers.host) &&
   countHeader(rawHeaders, 'host') === 1 &&

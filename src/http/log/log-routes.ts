@@ -142,7 +142,7 @@ const LogReceipt = z
   })
   .meta({ id: 'LogReceipt', description: 'A proof that an event is in the log, good without the service.' });
 
-/** What may go wrong with whatever reads the tree. */
+/** Problems of every route that reads the tree. */
 const TREE = [
   'entry_not_found',
   'not_signed_yet',

@@ -19,7 +19,7 @@ import { splitUrl } from '../requests.js';
 import { type Asked, Handles, HandlesAndSends } from '../route.js';
 import { DEFAULT_LIMIT } from '../schemas.js';
 
-/** How long a receipt waits for its checkpoint, in milliseconds: WRITE_WAIT_MS. */
+/** Longest wait of a receipt for its checkpoint: WRITE_WAIT_MS. */
 export const RECEIPT_WAIT = Symbol('receipt wait');
 
 /** Proofs of lists of one owner in progress at a time: each reads as many streams as it has plants. */
@@ -29,7 +29,7 @@ const LISTS_OF_AN_OWNER = 4;
 const MOMENT = 'public, max-age=1';
 
 /**
- * What is full never changes. A partial tile or a proof does not either, but nobody asks for it for long: the tile is
+ * Full tiles never change. A partial tile or a proof does not either, but nobody asks for it for long: the tile is
  * another one, or full, as soon as something is written.
  */
 const FOR_EVER = 'max-age=31536000, immutable';
@@ -224,7 +224,7 @@ const badQuery = (pointer: string, detail: string): Problem =>
 
 const tooLarge = (signed: number): string => `must be at most ${signed}, the size of the last signed tree`;
 
-/** Whether somebody may see an event: an auditor, or who owns the plant or the request that it is of. */
+/** Allows auditors, and the owner of the plant or of the request. */
 const mayRead = (request: GuardedRequest, { event }: Entry): boolean => {
   const { owner, scopes } = principalOf(request);
   return scopes.has('plants:audit') || ownedBy(owner)(event.stream);

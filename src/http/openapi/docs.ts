@@ -1,9 +1,8 @@
 import { type FastifyInstance, type FastifyRequest } from 'fastify';
 
 /**
- * What the page at /docs may do (Content Security Policy, level 3): scripts, requests and pictures are those of this
- * service alone, so a token that is typed in goes nowhere else. Swagger UI writes styles into its page, and its style
- * sheet holds pictures as data.
+ * Content Security Policy, level 3: scripts, requests and pictures of this service alone, so a token that is typed in
+ * goes nowhere else. Swagger UI writes styles into its page, and its style sheet holds pictures as data.
  */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",

@@ -24,7 +24,7 @@ export interface DocumentFile {
 /** A document in the encodings that it is answered in. */
 interface KeptDocument {
   readonly type: string;
-  /** What its entity tags have in common. */
+  /** Common to its entity tags. */
   readonly tag: string;
   readonly bodies: Readonly<Record<Coding, Buffer>>;
 }

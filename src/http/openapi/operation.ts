@@ -105,7 +105,7 @@ const inUrl = (schema: z.ZodType): Schema => {
   return own;
 };
 
-/** What may go wrong with every request. */
+/** Problems of every route. */
 const ALWAYS = [
   'malformed_request',
   'request_timeout',
@@ -115,7 +115,7 @@ const ALWAYS = [
   'internal_error',
 ] as const satisfies readonly ProblemCode[];
 
-/** What may go wrong with a request that needs a token. */
+/** Problems of every route that needs a token. */
 const GUARDED = [
   'token_malformed',
   'token_repeated',

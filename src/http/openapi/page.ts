@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { type DocumentFile } from './documents.js';
 import { apiDocument } from './document.js';
 
-/** What the page needs of Swagger UI. */
+/** Files of Swagger UI. */
 const ASSETS = ['swagger-ui.css', 'swagger-ui-bundle.js', 'favicon-16x16.png', 'favicon-32x32.png'];
 
 const pageAt = (folder: string): string => `<!DOCTYPE html>

@@ -14,7 +14,7 @@ import { operationRoutes, SQLITE } from './operation-routes.js';
 import { operationsOf } from './operator.js';
 import { SYSTEM } from './operations.controller.js';
 
-/** What the names of files begin with that are sent and then removed. */
+/** Beginning of the names of files that are sent and then removed. */
 const DOWNLOAD = 'download-';
 
 /** Backups of an embedded event log, downloaded: what `plants backup` makes, with the checksum that it holds. */

@@ -86,10 +86,10 @@ const Lifted = z
   })
   .meta({ id: 'Lifted', description: 'The alarm that was lifted.' });
 
-/** How many operations a page holds where the client does not say. */
+/** Operations in a page, unless the client says. */
 export const DEFAULT_OPERATIONS = 100;
 
-/** How many operations a page holds at most: some 300 KB. */
+/** Most operations in a page: some 300 KB. */
 export const MAX_OPERATIONS = 1_000;
 
 const OperationsQuery = z.strictObject({
@@ -102,7 +102,7 @@ const OperationsQuery = z.strictObject({
   ).optional(),
 });
 
-/** What may go wrong with what operators ask for. */
+/** Problems of every route of operators. */
 export const OPERATING = [...WRITING, 'operation_refused'] as const satisfies readonly ProblemCode[];
 
 const FOLLOWING = [
@@ -150,7 +150,6 @@ export const SQLITE = 'application/vnd.sqlite3';
 const ORDER = { method: 'POST', scope: 'plants:operate', headers: KEY } as const;
 const LOOK = { method: 'GET', scope: 'plants:operate' } as const;
 
-/** What operators do with a running system. */
 export const operationRoutes = {
   listOperations: {
     ...LOOK,

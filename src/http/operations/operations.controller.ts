@@ -12,23 +12,23 @@ import { DEFAULT_OPERATIONS, MAX_OPERATIONS, operationRoutes } from './operation
 import { operationsOf } from './operator.js';
 import { StatusFeed } from './status-feed.js';
 
-/** What the controller works with, for Nest: an OperatedSystem is no class. */
+/** For Nest: an OperatedSystem is no class. */
 export const SYSTEM = Symbol('SYSTEM');
 
 /** The streams of operators, for Nest: their number is their own, so that auditors leave room for them. */
 export const STATUS_STREAMS = Symbol('STATUS_STREAMS');
 
-/** Where the progress of a request is shown, relative to each /operations/… that takes one. */
+/** Path that shows the progress of a request, relative to each /operations/… that takes one. */
 const STATUS = 'status';
 
 /** Long operations of a kind at a time: each reads all that there is, and a comparison takes a thread and 64 MB. */
 const AT_ONCE = 3;
 
-/** What operators do, but for erasures and backups. A request is recorded in the log; a projector executes it. */
+/** All operations but erasures and backups. A request is recorded in the log; a projector executes it. */
 @Controller()
 export class OperationsController {
   readonly #feed: StatusFeed;
-  /** How many long operations of a kind are in progress. */
+  /** Long operations in progress, by kind. */
   readonly #inProgress = new Map<string, number>();
 
   constructor(

@@ -3,7 +3,7 @@ import { readStatus, type System } from '../../operations/status.js';
 import { type SystemStatus } from '../../operations/system-status.js';
 import { type LiveStep, sentEvent } from '../server-sent-events.js';
 
-/** How often the status is read while somebody follows it, in milliseconds: a read takes a few, in all stores. */
+/** Interval of readings while somebody follows the status: one takes a few milliseconds, in all stores. */
 const READ_EVERY_MS = 1_000;
 
 /** The status as it changes, for any number of followers: it is read once for all of them, and only while there are any. */
@@ -33,7 +33,7 @@ export class StatusFeed {
     }
   }
 
-  /** What was read less than `everyMs` ago, or is read now. */
+  /** Returns a status read less than `everyMs` ago, or the reading in progress. */
   #newest(): Promise<SystemStatus> {
     if (!this.#reading || performance.now() >= this.#freshUntil) {
       this.#freshUntil = Infinity; // all followers wait for one reading, however long it takes

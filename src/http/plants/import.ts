@@ -17,7 +17,6 @@ const ENDS: ReadonlySet<number> = new Set([410, 429, 500, 503]);
 
 type Outcome = z.input<typeof ImportedLine>;
 
-/** What an import works with. */
 export interface ImportWork {
   /** Counts a line as a request. Throws RateLimited. */
   readonly count: (line: number) => Promise<void>;
@@ -135,6 +134,6 @@ const readLine = (text: Uint8Array): ReadLine => {
   }
 };
 
-/** Whether a line has nothing but spaces, tabs and carriage returns. */
+/** True for nothing but spaces, tabs and carriage returns. */
 const isBlank = (text: Uint8Array): boolean =>
   text.every((byte) => byte === 0x20 || byte === 0x09 || byte === 0x0d);

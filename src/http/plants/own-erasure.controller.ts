@@ -10,7 +10,7 @@ import { type Asked, Handles } from '../route.js';
 import { plantRequestOf } from './plant-request.js';
 import { plantRoutes } from './plant-routes.js';
 
-/** Whether owners may erase themselves, for Nest: a boolean is no class. */
+/** For Nest: a boolean is no class. */
 export const OWNER_ERASURE = Symbol('OWNER_ERASURE');
 
 /** An owner erases everything that is stored for this owner, where the settings allow that. */

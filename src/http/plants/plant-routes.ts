@@ -45,7 +45,7 @@ const PREFER_PROOF = {
 
 const APPLIED = { 'Preference-Applied': textHeader('What of `Prefer` was done (RFC 7240).') };
 
-/** What answers to writes say of lists and receipts. */
+/** Header fields of answers to writes. */
 const WRITTEN = {
   ...POSITION,
   'Plants-Lists': {
@@ -57,7 +57,7 @@ const WRITTEN = {
   Link: textHeader('Where the receipt is, `<…>; rel="receipt"`, where `Prefer: receipt` asked for it.'),
 };
 
-/** What may go wrong with whatever reads plants. */
+/** Problems of every route that reads plants. */
 const LISTING = [
   'position_unknown',
   'read_model_unavailable',

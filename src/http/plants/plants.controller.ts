@@ -40,7 +40,6 @@ const WRITES_OF_AN_OWNER = 1_000;
 /** Histories of one owner in progress at a time: each holds a page of events, or is a stream, of which there are 50. */
 const HISTORIES_OF_AN_OWNER = 4;
 
-/** What of a plant's history a page holds. */
 interface HistoryPage {
   readonly stream: string;
   /** The events after this revision. */
@@ -254,7 +253,7 @@ const offerProof = (
   reply.header('preference-applied', 'proof');
 };
 
-/** What asOf means on this log. Throws UnknownPosition, and Problem for a moment that is still to come. */
+/** Resolves asOf on this log. Throws UnknownPosition, and Problem for a moment that is still to come. */
 const pointOf = async (asOf: AsOf, log: EventLog): Promise<PointInTime> => {
   if ('position' in asOf) return { position: await knownPosition(log, asOf.position, '?asOf') };
   if (asOf.instant <= instantOf(new Date())) return asOf;
