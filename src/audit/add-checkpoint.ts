@@ -3,9 +3,7 @@ import { NoteRefused } from '../transparency/note.js';
 import { fromBase64 } from '../transparency/bytes.js';
 import { quoted } from '../transparency/refused.js';
 
-/**
- * What a log sends to a witness: the body of `add-checkpoint` of C2SP tlog-witness (https://c2sp.org/tlog-witness).
- */
+/** Body of a log's request to a witness: `add-checkpoint` of C2SP tlog-witness (https://c2sp.org/tlog-witness). */
 export interface AddCheckpoint {
   /** The size of the last tree of this log that the witness has cosigned; 0 for none. */
   readonly old: number;

@@ -4,7 +4,7 @@ import { type DoubtfulTimes } from './event-times.js';
 import { type Signing } from './recorded-checkpoints.js';
 import { type WitnessingStatus } from './witnessing.js';
 
-/** Where an auditor goes from any state but `live`. */
+/** The next state from any state but `live`. */
 const TRANSITIONS = {
   more: 'catching_up',
   end: 'live',
@@ -31,7 +31,6 @@ export const AUDITOR_STATES = {
 /** In `alarm` nothing is appended or signed until an operator has lifted it. */
 export type AuditorState = keyof typeof AUDITOR_STATES;
 
-/** What changes an auditor's state. */
 export type AuditorTransition = keyof typeof TRANSITIONS;
 
 /** The state of an auditor, and its progress. */

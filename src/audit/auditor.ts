@@ -31,12 +31,12 @@ const SIGN_EVERY_MS = 1_000;
 const MAX_APPEND = 100;
 
 /**
- * How long events gather before the next append, in milliseconds: an append is a transaction with an fsync of its own,
- * and a client alone paid for one with each create (docs/performance.md). Nobody waits for it: checkpoints are rarer.
+ * Milliseconds in which events gather before an append: that is a transaction with an fsync of its own, and a client
+ * alone paid for one with each create (docs/performance.md). Nobody waits for it: checkpoints are rarer.
  */
 const GATHER_MS = 100;
 
-/** How often the store is looked at where nobody says that it has changed, in milliseconds. */
+/** Interval of readings of the store where nobody reports a change. */
 const LOOK_EVERY_MS = 5_000;
 
 /** The same while an alarm stands, which another process may lift, or while another one appends. */
@@ -56,9 +56,9 @@ export interface AuditorOptions extends Omit<RecheckOptions, 'keys' | 'recordedF
   readonly notice?: string | undefined;
   /** When checkpoints are recorded in the log; undefined for never. */
   readonly recording?: RecordingOptions;
-  /** What submits checkpoints to witnesses, where some are set. */
+  /** Submits checkpoints to witnesses, where some are set. */
   readonly witnessing?: Pick<Witnessing, 'status' | 'signed'> | undefined;
-  /** What witnesses have cosigned before, where some are set: compared before the first signature. */
+  /** Compares the tree with what witnesses have cosigned before, ahead of the first signature; where some are set. */
   readonly witnessedBefore?: Pick<WitnessPreflight, 'allows' | 'forget'> | undefined;
   /** Called once with each warning of `signing` and `times`, for the log. */
   readonly onWarning?: (message: string) => void;
@@ -80,9 +80,9 @@ export class Auditor {
   /** After an alarm: the whole log is compared before anything is signed. */
   #distrusts = false;
   #recheckAt = 0;
-  /** Whether the tree was compared with the checkpoints that the log records. */
+  /** True once the tree was compared with the checkpoints that the log records. */
   #compared = false;
-  /** Whether the tree was compared with the checkpoints that witnesses show. */
+  /** True once the tree was compared with the checkpoints that witnesses show. */
   #isWitnessed = false;
   readonly #recorded: RecordedCheckpoints;
   readonly #warned = new Set<string>();
@@ -279,7 +279,7 @@ export class Auditor {
     }
   }
 
-  /** Whether nothing that a witness shows contradicts the tree. Raises the alarm where something does. */
+  /** True if nothing that a witness shows contradicts the tree. Raises the alarm where something does. */
   async #compareWitnessed(signal: AbortSignal): Promise<boolean> {
     const found = this.#isWitnessed ? 'yes' : await this.options.witnessedBefore?.allows(signal);
     if (typeof found === 'object') await this.#raise({ ...found, raisedAt: this.#now() });

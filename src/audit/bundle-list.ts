@@ -8,7 +8,7 @@ import { type RangeProof } from '../transparency/range-proof.js';
 import { entriesFrom, pageProof, rangeProof } from '../transparency/prove-range.js';
 import { ownerPrefix, plantKey } from '../transparency/state.js';
 
-/** How often a state is read again that is not that of the last checkpoint, in milliseconds: they differ for some. */
+/** Interval at which a state is read again that is not that of the last checkpoint: they differ for some milliseconds. */
 const LOOK_EVERY_MS = 20;
 
 /** A checkpoint, and what stands beside the plants of an owner in the state that it commits to. */

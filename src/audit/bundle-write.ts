@@ -43,8 +43,8 @@ const MAX_TILES = 32;
 const MAX_NODES = 10_000;
 
 /**
- * How long the stored state may be another than that of the last checkpoint, in milliseconds: for longer it is only where
- * no auditor runs, or none can sign. The bundle is written without it then.
+ * Milliseconds that the stored state may differ from that of the last checkpoint: it does for longer only where no
+ * auditor runs, or none can sign. The bundle is written without it then.
  */
 const STATE_WAIT_MS = 5_000;
 
@@ -55,15 +55,14 @@ export interface BundleQuestion {
   /** Only those of this owner's plants and requests. */
   readonly owner: string | undefined;
   /**
-   * What the log holds now, altered or not: it is not compared with the tree, and plants check proves nothing of it but
-   * names the first event that differs from an older bundle. Not with an owner.
+   * Writes the log as it is now, altered or not: it is not compared with the tree, and plants check proves nothing of it
+   * but names the first event that differs from an older bundle. Not with an owner.
    */
   readonly altered?: boolean;
   /** The lines of cosignatures that are known of a note, to be put below it. */
   readonly cosignatures?: (note: string) => string;
 }
 
-/** What was put in a bundle. */
 export interface Bundled {
   readonly origin: string;
   /** Events that the checkpoint is of. */

@@ -18,7 +18,7 @@ export interface BundleToCheck {
   readonly previous: ReadBytes | undefined;
 }
 
-/** What a bundle proves, and what its events come to. */
+/** A proven bundle, and the fold of its events. */
 export interface Contents extends ProvenBundle {
   /** Plants by owner; undefined where the bundle does not begin with the first event, or where it is too much. */
   readonly plants: ReadonlyMap<string, number> | undefined;
@@ -92,7 +92,6 @@ const openedOlder = async (note: string | Uint8Array, trust: Trust): Promise<Che
   }
 };
 
-/** What the events of a bundle come to. */
 class Fold {
   readonly #plants = new PlantCounts();
   readonly #keyHistory = new KeyHistory();

@@ -76,7 +76,6 @@ export const knownKeys = async (
   }
 };
 
-/** Whether a note is signed by this key. */
 export const isSignedBy = (note: string, key: VerifierKey): boolean => {
   try {
     verifyNote(note, [key]);
@@ -93,7 +92,7 @@ export interface KeyChange {
   readonly index: number;
   readonly from: string;
   readonly to: string;
-  /** Whether the key before has signed the change, too. */
+  /** True if the key before has signed the change, too. */
   readonly confirmed: boolean;
 }
 

@@ -27,11 +27,11 @@ export const textFile = (path: string): TextFile => ({
   },
 });
 
-/** What the file holds. */
+/** Content of the file. */
 interface Stored {
   /** Cosigned notes. */
   readonly notes: readonly string[];
-  /** Whether enough witnesses answer, so that waiting for them makes sense. */
+  /** True if enough witnesses answer, so that waiting for them makes sense. */
   readonly expected: boolean;
 }
 
@@ -58,7 +58,7 @@ export class CosignedNotes {
     private readonly file: TextFile,
     /** The keys of the witnesses. */
     readonly keys: readonly VerifierKey[],
-    /** How many of them are enough. */
+    /** Cosignatures that are enough. */
     readonly required: number,
     /** The keys of the log. */
     private readonly logKeys: readonly VerifierKey[],
@@ -76,7 +76,7 @@ export class CosignedNotes {
     return this.checkpoints().findLast(({ by }) => by.length >= this.required);
   }
 
-  /** Whether enough witnesses answer, so that waiting for them makes sense. */
+  /** True if enough witnesses answer, so that waiting for them makes sense. */
   get expected(): boolean {
     return this.#refreshed().expected;
   }
@@ -132,7 +132,7 @@ export class CosignedNotes {
     return this.#stored;
   }
 
-  /** What cannot be read, or verified, is as if it were not there. */
+  /** Leaves out what cannot be read or verified. */
   #parsed(text: string): Verified {
     try {
       const { notes, expected } = JSON.parse(text) as Stored;

@@ -3,8 +3,8 @@ import { decidedAtOf } from '../history/cloud-event.js';
 import { type Instant, instantOf } from '../history/instant.js';
 
 /**
- * How far an event's time may lie outside of the checkpoints around it, in milliseconds: the clocks of two processes
- * differ, one is set back by a few seconds, and a write is retried for some. Tokens are given as much.
+ * Milliseconds that an event's time may lie outside of the checkpoints around it: the clocks of two processes differ, one
+ * is set back by a few seconds, and a write is retried for some. Tokens are given as much.
  */
 const TOLERANCE_MS = 60_000;
 

@@ -32,7 +32,7 @@ export interface AddedEvent extends Pick<RecordedEvent, 'position'> {
 export class GrowingState {
   #size: number;
   #position: Position;
-  /** Where what gathers begins. */
+  /** Size of the state that the gathered changes begin at. */
   #from: number;
   #changes = new PackedChanges();
   #stored: Promise<StoredState>;
@@ -40,7 +40,7 @@ export class GrowingState {
   private constructor(
     private readonly store: TreeStore,
     stored: StoredState,
-    /** Whether the stored state is still to be forgotten. */
+    /** True while the stored state is still to be forgotten. */
     private isAgain: boolean,
   ) {
     this.#size = stored.size;
@@ -80,7 +80,7 @@ export class GrowingState {
     return state;
   }
 
-  /** How many events were added. */
+  /** Events that were added. */
   get size(): number {
     return this.#size;
   }

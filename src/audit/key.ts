@@ -13,7 +13,7 @@ export class AuditKeyError extends Error {
 export interface AuditKey {
   readonly file: string;
   readonly key: SignerKey;
-  /** Whether this call made it. */
+  /** True if this call made the key. */
   readonly created: boolean;
 }
 
@@ -58,7 +58,7 @@ export const openWitnessKey = async (folder: string, name: string): Promise<Sign
   return signerKey(name, parseKey(keyFile, text), 'cosignature');
 };
 
-/** Whether a witness has a key in this folder. Throws as `openWitnessKey`. */
+/** True if a witness has a key in this folder. Throws as `openWitnessKey`. */
 export const hasWitnessKey = async (folder: string): Promise<boolean> =>
   (await readKeyFile(witnessKeyFile(folder))) !== undefined;
 

@@ -4,7 +4,7 @@ import { type RecordedEvent } from '../log/event-log.js';
 import { canonical } from '../transparency/json.js';
 import { leafHead } from '../transparency/state.js';
 
-/** What the tree proves of an event: everything but its position, which differs between one log and its copy. */
+/** The part of an event that the tree proves: its position differs between one log and its copy. */
 export type LeafEvent = Omit<RecordedEvent, 'position'>;
 
 /**

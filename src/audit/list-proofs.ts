@@ -13,7 +13,7 @@ import { type AbsenceProof, type PageProof, type Sibling } from '../transparency
 import { absenceProof, entriesFrom, pageProof } from '../transparency/prove-range.js';
 import { idOfKey, ownerPrefix, plantKey, plantValue } from '../transparency/state.js';
 
-/** How often a state is read again that is not that of the last checkpoint, in milliseconds: they differ for some. */
+/** Interval at which a state is read again that is not that of the last checkpoint: they differ for some milliseconds. */
 const LOOK_EVERY_MS = 20;
 
 /** Streams that are read at a time for the rows of a proof. */
@@ -27,9 +27,9 @@ export interface ListAsked {
   readonly owner: string;
   /** Only plants with greater ids. */
   readonly after: number | undefined;
-  /** How many plants at most. */
+  /** Most plants in the page. */
   readonly limit: number;
-  /** Whether the proof may show an entry of another owner: that this owner has no plant cannot be proven without. */
+  /** Allows a proof that shows an entry of another owner: that this owner has no plant cannot be proven without. */
   readonly mayShowOthers: boolean;
 }
 
@@ -130,7 +130,9 @@ export class ListProofs {
     return { id, event: { data: event.data, id: event.id } };
   }
 
-  /** What is given out is verified first: whoever altered what is stored shall be noticed here, and not by clients. */
+  /**
+   * Verifies a proof before it is given out: whoever altered what is stored shall be noticed here, and not by clients.
+   */
   async #verify(text: string): Promise<void> {
     const verified = await verifyListProof(text, { keys: [], witnesses: [] });
     if (verified.verdict === 'refused')

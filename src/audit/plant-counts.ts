@@ -18,7 +18,7 @@ export interface PlantChanges {
   readonly deleted: number;
 }
 
-/** How many plants each owner has: the fold of the events without names and tags. */
+/** The number of plants of each owner: the fold of the events without names and tags. */
 export class PlantCounts {
   readonly #plants = new Map<string, Set<number>>();
   readonly #changes = new Map<string, PlantChanges>();
@@ -51,7 +51,7 @@ export class PlantCounts {
     return new Map([...this.#plants].map(([owner, ids]) => [owner, ids.size] as const));
   }
 
-  /** What the events that are new did, by owner. Undefined as above. */
+  /** Changes by the events that are new, by owner. Undefined as above. */
   changes(): ReadonlyMap<string, PlantChanges> | undefined {
     return this.#isTooMuch() ? undefined : this.#changes;
   }
@@ -70,7 +70,7 @@ export class PlantCounts {
     return this.#bytes > MAX_BYTES;
   }
 
-  /** How many plants the owner has more than before. */
+  /** Returns the difference in the owner's number of plants: -1, 0 or 1. */
   #apply(owner: string, id: number, isPresent: boolean): number {
     const ids = this.#plants.get(owner) ?? new Set<number>();
     const before = ids.size;

@@ -14,7 +14,7 @@ import { faultOfCheckpoint } from './stored-checkpoint.js';
 import { storedConsistency, storedInclusion, storedRoot } from './stored-tree.js';
 import { encodeBundle, type Tile, TILE_WIDTH, tileWidth } from '../transparency/tiles.js';
 
-/** How often `covers` reads the last checkpoint, in milliseconds: checkpoints are signed once a second. */
+/** Interval at which `covers` reads the last checkpoint: one is signed each second. */
 const LOOK_EVERY_MS = 50;
 
 /** An event in the tree. */
@@ -45,7 +45,7 @@ export interface ConsistencyAnswer {
 export interface PublishedCheckpoint {
   readonly size: number;
   readonly note: string;
-  /** Who has cosigned it; absent where no witnesses are set. */
+  /** Cosignatures of the checkpoint; absent where no witnesses are set. */
   readonly by?: readonly Cosignature[];
 }
 
@@ -75,7 +75,7 @@ export class PublishedTree {
     private readonly onShort: () => void,
     /** Those that the log's checkpoints are signed with. */
     private readonly keys: readonly VerifierKey[],
-    /** What witnesses have cosigned; absent where none is set. */
+    /** Cosigned checkpoints; absent where no witnesses are set. */
     private readonly cosigned?: CosignedNotes,
   ) {}
 
@@ -144,7 +144,7 @@ export class PublishedTree {
     }
   }
 
-  /** Whether a cosigned checkpoint is of the tree that was signed last: it may be of one that was put away. */
+  /** True if a cosigned checkpoint is of the tree that was signed last: it may be of one that was put away. */
   async #isOfThisTree({ size, note }: PublishedCheckpoint): Promise<boolean> {
     const signed = await this.checkpoint();
     if (size > signed.size) return false;

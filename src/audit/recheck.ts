@@ -32,7 +32,7 @@ export interface RecheckOptions extends KnownKeys {
   readonly now: () => Date;
   /** Called after each slice of work. */
   readonly yieldToLoop: (signal: AbortSignal) => Promise<unknown>;
-  /** How long the log must be shorter than the tree before that is an alarm, in milliseconds: a read may be stale. */
+  /** Milliseconds that the log must be shorter than the tree before that is an alarm: a read may be stale. */
   readonly patienceMs: number;
 }
 
@@ -54,7 +54,7 @@ class StateRead {
     this.#compared = signed;
   }
 
-  /** Whether it holds more events than a checkpoint with which it was not compared when it could be. */
+  /** True if it holds more events than a checkpoint with which it was not compared when it could be. */
   isPast(signed: SignedCheckpoint): boolean {
     return signed.size < this.size && signed.note !== this.#compared?.note;
   }
@@ -303,7 +303,7 @@ const appendAndCheck = async (tree: GrowingTree, hash: Hash, store: TreeStore): 
   return true;
 };
 
-/** Whether the stored tiles have the root that was signed. */
+/** True if the stored tiles have the root that was signed. */
 export const hasRoot = async (
   store: TreeStore,
   { size, root }: Pick<SignedCheckpoint, 'size' | 'root'>,

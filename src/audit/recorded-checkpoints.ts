@@ -41,7 +41,7 @@ const KEEP =
 /** The namespace of these events' ids (RFC 9562, version 5): a random UUID that must never change. */
 const RECORDS = '0b9f0c7e-52a4-4a0e-9d0b-8a4f5f3f1c63';
 
-/** What an auditor signs with, as the log knows it. */
+/** The key and the tree of an auditor, as the log records them. */
 export interface Signing {
   /** Name and id of the key. */
   readonly key: string;
@@ -49,7 +49,7 @@ export interface Signing {
   readonly since: string | undefined;
   /** The last of these. */
   readonly recorded: { readonly size: number; readonly at: string } | undefined;
-  /** What signed before, as far as the log knows. `confirmed`: its key has signed the change, too. */
+  /** The key before this one, as far as the log knows. `confirmed`: it has signed the change, too. */
   readonly before: { readonly key: string; readonly until: string; readonly confirmed: boolean } | undefined;
   /** For operators, one line each. */
   readonly warnings: readonly string[];
@@ -65,15 +65,15 @@ export interface RecordingOptions {
   readonly previousKey: SignerKey | undefined;
 }
 
-/** What a comparison of the records with the tree has shown. */
+/** Result of comparing the records with the tree. */
 export interface Compared {
-  /** How what this key has signed is contradicted, first. */
+  /** The first contradiction of what this key has signed. */
   readonly contradiction: Omit<Alarm, 'raisedAt'> | undefined;
-  /** Whether the tree is as far as the last record. */
+  /** True if the tree is as far as the last record. */
   readonly isWhole: boolean;
 }
 
-/** What the stream holds, as it concerns one key and one tree. */
+/** Content of the stream, as it concerns one key and one tree. */
 interface Records {
   /** Of the last event of the stream, whatever it is. */
   readonly revision: bigint | undefined;
@@ -219,7 +219,7 @@ export class RecordedCheckpoints {
     return !(elapsed < everyMs) && size - last.checkpoint.size > 1;
   }
 
-  /** Whether the last record of this key and tree is of a checkpoint that the tree holds. */
+  /** True if the last record of this key and tree is of a checkpoint that the tree holds. */
   async #isKnown({ ours } = this.#records): Promise<boolean> {
     if (!ours) return false;
     const { size, root } = ours.checkpoint;
@@ -245,7 +245,7 @@ export class RecordedCheckpoints {
     return `${was}, and this auditor signs with ${keyName(this.key)}: the key was changed, lost or replaced, or this is a further auditor. If it was not meant, stop the service and put audit-key.pem back; else give auditors both keys (docs/audit.md)`;
   }
 
-  /** How what is recorded is not what the tree has; undefined where it is. */
+  /** Says how a record differs from the tree; undefined where it does not. */
   async #faultOf(
     position: Position,
     { at, key, checkpoint }: Recorded,

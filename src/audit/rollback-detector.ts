@@ -19,8 +19,8 @@ export class RollbackDetector {
   ) {}
 
   /**
-   * Whether events are gone, where a witness has shown a tree of so many before this is called. False while the log cannot
-   * be read. Throws what the store throws.
+   * True if events are gone, where a witness has shown a tree of so many before this is called. False while the log
+   * cannot be read. Throws what the store throws.
    */
   async hasLost(size: number): Promise<boolean> {
     const isShorter = await this.#endsBefore(size);
@@ -29,7 +29,7 @@ export class RollbackDetector {
     return this.#since !== undefined && monotonicMs() - this.#since >= this.patienceMs;
   }
 
-  /** What was seen so far does not count any more. */
+  /** Drops what was seen so far. */
   forget(): void {
     this.#since = undefined;
   }

@@ -57,12 +57,12 @@ export class CheckpointsInOrder {
     return this.next?.signedAt;
   }
 
-  /** Whether the next one is of a tree of this size. */
+  /** True if the next one is of a tree of this size. */
   isDue(size: number): boolean {
     return this.next?.size === size;
   }
 
-  /** What is wrong with the one that is due; undefined where it is what was signed of this tree. */
+  /** Says what is wrong with the one that is due; undefined where it is what was signed of this tree. */
   async faultOf(tree: GrowingTree): Promise<string | undefined> {
     const due = this.next;
     if (!due) return undefined;

@@ -21,11 +21,11 @@ import { placeOf, tileReader, tilesOf } from '../transparency/tiles.js';
 /** A leaf that is to be appended. */
 export interface NewLeaf {
   readonly hash: Hash;
-  /** Where its event stands. */
+  /** Position of its event. */
   readonly position: Position;
 }
 
-/** What a stored tree becomes when these leaves, at least one, are appended. */
+/** Returns what is stored once these leaves, at least one, are appended. */
 export const grown = (stored: StoredTree, leaves: readonly NewLeaf[]): TreeGrowth => {
   const tree = new GrowingTree(stored);
   const tiles = new Map<string, Omit<TileGrowth, 'hashes'> & { readonly hashes: Hash[] }>();
@@ -67,7 +67,9 @@ export const treeFault = (stored: StoredTree): string | undefined => {
   }
 };
 
-/** Whether the log holds as many events as the tree up to the position that the tree ends at. Throws what the ports throw. */
+/**
+ * True if the log holds as many events as the tree up to the position that the tree ends at. Throws what the ports throw.
+ */
 export const isLastInPlace = async (log: EventLog, store: TreeStore): Promise<boolean> => {
   const tree = await store.tree();
   const last = tree.size - 1;

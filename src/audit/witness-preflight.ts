@@ -11,8 +11,8 @@ import { type AskWitness, eventsGone, otherHistory, shownBy, type WitnessTarget 
 export interface WitnessedBeforeOptions {
   readonly ask: AskWitness;
   /**
-   * How long a witness may take, in milliseconds. One that takes longer is as one that shows nothing: witnesses would
-   * else decide whether anything is signed.
+   * Limit for the answer of a witness. One that takes longer counts as one that shows nothing: witnesses would else
+   * decide whether anything is signed.
    */
   readonly timeoutMs: number;
   /** As RollbackDetector has it. */
@@ -26,9 +26,9 @@ interface Shown {
 }
 
 /**
- * What witnesses have cosigned for this key before. Who has lost tree.db, or was restored to an older state, may be about
- * to sign a second history, and only the witnesses know: they are asked once, beside each other, before the first
- * signature.
+ * Compares the tree with what witnesses have cosigned for this key before. An auditor that has lost tree.db, or was
+ * restored to an older state, may be about to sign a second history, and only the witnesses know: they are asked once,
+ * beside each other, before the first signature.
  */
 export class WitnessPreflight {
   #asked: Promise<readonly Shown[]> | undefined;
@@ -45,8 +45,8 @@ export class WitnessPreflight {
   }
 
   /**
-   * Whether the stored tree may be signed: `yes`; `later`, where a witness shows a greater one, which this may become, or
-   * `signal` aborts; or the contradiction. Throws what the store throws.
+   * Returns `yes` if the stored tree may be signed; `later`, where a witness shows a greater one, which this may become,
+   * or `signal` aborts; or the contradiction. Throws what the store throws.
    */
   async allows(signal: AbortSignal): Promise<'yes' | 'later' | Finding> {
     this.#asked ??= this.#askAll(signal);

@@ -19,7 +19,7 @@ import { TileRefused } from '../transparency/tiles.js';
 /** A witness that is asked for cosignatures. */
 export interface WitnessTarget {
   readonly key: VerifierKey;
-  /** What stands before /add-checkpoint, without a slash at its end. */
+  /** Ends before /add-checkpoint, without a slash. */
   readonly url: string;
 }
 
@@ -38,9 +38,9 @@ export type AskWitness = (
 ) => Promise<WitnessReply>;
 
 /**
- * What a witness does: `waiting`: nothing was submitted yet; `cosigns`; `unreachable`: it cannot be reached, or answers
- * what is no answer; `refuses`: it does not know this log or its key; `disagrees`: it has cosigned something that this
- * tree is not proven to go on from.
+ * `waiting`: nothing was submitted yet; `cosigns`; `unreachable`: it cannot be reached, or its answer is none; `refuses`:
+ * it does not know this log or its key; `disagrees`: it has cosigned something that this tree is not proven to go on
+ * from.
  */
 export type WitnessState = 'waiting' | 'cosigns' | 'unreachable' | 'refuses' | 'disagrees';
 
@@ -58,7 +58,7 @@ export interface WitnessStatus {
 
 /** The progress of all witnesses. */
 export interface WitnessingStatus {
-  /** How many have to cosign. */
+  /** Witnesses that have to cosign. */
   readonly required: number;
   /** The last tree that so many have cosigned; undefined for none. */
   readonly size: number | undefined;
@@ -77,10 +77,10 @@ export interface WitnessingOptions {
   readonly onProgress?: () => void;
 }
 
-/** How often the store is read for a new checkpoint where nobody reports one, in milliseconds: another process signs. */
+/** Interval of readings of the store for a new checkpoint that nobody reports: another process signs. */
 const LOOK_EVERY_MS = 5_000;
 
-/** What came of a submission; undefined where it was cosigned. */
+/** A failed submission; undefined where it was cosigned. */
 type Failure =
   { readonly state: 'unreachable' | 'refuses' | 'disagrees'; readonly reason: string } | undefined;
 
