@@ -7,7 +7,7 @@ const KEPT_BYTES = 16 * 1024 * 1024;
 /** The largest page that is kept, in bytes: a hundred of the longest plants, or a thousand of usual ones. */
 const LARGEST_BYTES = 256 * 1024;
 
-/** What a row takes beside its text, in bytes. */
+/** Bytes of a row beside its text. */
 const ROW_BYTES = 100;
 
 /** A page, and the generation that it was read from. */

@@ -6,7 +6,7 @@ import { BEFORE_ALL_PARKED, ListsQueries, parkedOwnerOf, type ParkedPlace } from
 import { insertAnchors, SCHEMA } from './sqlite/lists-schema.js';
 import { ListsWrites } from './sqlite/lists-writes.js';
 
-/** What is kept of the file in memory, in KiB. */
+/** Size of the cache of pages, in KiB. */
 const CACHE_KIB = 16 * 1024;
 
 const OF_NO_STORE = 0 as Generation;

@@ -23,7 +23,6 @@ export class Waiters {
   /** `onNone` is called when nobody waits any more. */
   constructor(private readonly onNone: () => void = () => undefined) {}
 
-  /** Whether somebody waits. */
   get any(): boolean {
     return this.#waiting.size > 0;
   }

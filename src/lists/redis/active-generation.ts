@@ -5,7 +5,7 @@ import { type ActiveNow, READ_MS } from './calls.js';
 import { type Generation, ReadModelIncomplete } from '../read-model.js';
 
 /**
- * How long an answer is fresh, in milliseconds; then one list requests it for all. A generation that was replaced is
+ * Milliseconds for which an answer is fresh; then one list requests it for all. A generation that was replaced is
  * maintained for a grace period: a list from it is late, but true.
  */
 export const ASK_AGAIN_MS = 500;
@@ -16,7 +16,7 @@ interface Active {
   readonly askedAt: number;
 }
 
-/** What the server is asked, each with the deadline of its call. */
+/** Calls to the server, each with its deadline. */
 export interface ActiveReads<Deadline> {
   call<T>(ms: number, work: (deadline: Deadline) => Promise<T>): Promise<T>;
   activeNow(deadline: Deadline): Promise<ActiveNow>;

@@ -9,10 +9,7 @@ import { type Deadline } from './deadline.js';
 import { serverAddress, redisError, isReply, RedisRefused } from './error-messages.js';
 import { type RedisLogin, type RedisNode, type RedisTls } from './connection-string.js';
 
-/**
- * How long connecting may take, in milliseconds: a few round trips of a slow network. It also bounds how late a frozen
- * server is noticed.
- */
+/** Limit for connecting: a few round trips of a slow network. It also bounds how late a frozen server is noticed. */
 const CONNECT_MS = 1_500;
 
 /** Pauses between attempts, in milliseconds: the longest until a server that is back is used. */
@@ -145,7 +142,6 @@ interface Connected {
   readonly node: RedisNode;
 }
 
-/** What belongs to the present state. */
 interface StateData {
   /** In `connected`. */
   readonly connected?: Connected;
@@ -256,7 +252,7 @@ export class RedisConnection {
     });
   }
 
-  /** Whether the state has changed, or was entered again. */
+  /** Returns true if the state has changed, or was entered again. */
   #enter(event: ConnectionEvent, data: StateData): boolean {
     const states: Partial<Record<ConnectionEvent, StateName>> = CONNECTION_STATES[this.#state];
     const state = states[event];

@@ -8,7 +8,7 @@ export const serverAddress = ({ host, port }: RedisNode): string =>
   `redis at ${host.includes(':') ? `[${host}]` : host}:${port}`;
 
 /**
- * What to match with the server's answer, or the code or message of a connection's error; the words that follow the
+ * A pattern for the server's answer, or for the code or message of a connection's error; the words that follow the
  * server's address ($1 is the first group); and the error, where it is not ReadModelUnavailable.
  */
 type ErrorMeaning = readonly [sign: RegExp, meaning: string, kind?: typeof RedisRefused];
@@ -109,7 +109,7 @@ export const redisError = (thrown: unknown, node: RedisNode): ReadModelUnavailab
   });
 };
 
-/** Whether a server answered with this error: the first word of its answer, or of that of a script. */
+/** True if a server answered with this error: the first word of its answer, or of that of a script. */
 export const isReply = (
   error: unknown,
   word: string,

@@ -37,13 +37,13 @@ import { serverCheck } from './server-check.js';
 import { accessTo, serversAt } from './servers.js';
 import { lastOfEachPlant, memberOf, PARKED_COUNT, parkedOwnerOf, parkedText } from './stored-texts.js';
 
-/** How long a start waits for a server that starts at the same time, in milliseconds. */
+/** Milliseconds that a start waits for a server that starts at the same time. */
 const PATIENCE_MS = 10_000;
 
 export interface RedisOptions {
   /** Receives, in one line, what does not prevent the start. */
   readonly onWarning?: (message: string) => void;
-  /** How long opening waits where that may help, in milliseconds; 10 seconds without it. */
+  /** Milliseconds that opening waits where that may help; 10 seconds without it. */
   readonly patienceMs?: number;
 }
 

@@ -7,7 +7,7 @@ import { type RedisConnectionString } from './connection-string.js';
 import { COUNT } from './scripts.js';
 import { type Servers, serversAt } from './servers.js';
 
-/** How long a request waits for a counter, in milliseconds: an answer takes one, and a process can count alone. */
+/** Limit for a counter: an answer takes one millisecond, and a process can count alone. */
 const COUNT_MS = 250;
 
 /** Opens counters of the log with that identity. Does not wait for Redis: `add` throws while it is away. */

@@ -44,7 +44,7 @@ export class SeenFile {
     return this.about.generation;
   }
 
-  /** What has happened to its files, in a clause; undefined where nothing has. Throws an error of the file system. */
+  /** Says in a clause what has happened to its files; undefined where nothing has. Throws an error of the file system. */
   change(): string | undefined {
     return faultOf(this.seen);
   }
@@ -125,7 +125,7 @@ export class OwnedFile extends SeenFile {
     return this.#names.wal.seen.size;
   }
 
-  /** Whether the write-ahead log has become so long that it is to be emptied. */
+  /** True if the write-ahead log has become so long that it is to be emptied. */
   get isDue(): boolean {
     return Number(this.#walBytes) >= this.#settleAt;
   }

@@ -5,7 +5,7 @@ import { cannotSyncFolders, isThere, makeFile } from '../../runtime/new-file.js'
 import { type Generation } from '../read-model.js';
 import { standingAt } from '../../sqlite/file-names.js';
 
-/** What names the generation that lists are read from. */
+/** Names the generation that lists are read from. */
 export interface Pointer {
   readonly log: string;
   readonly active: Generation | undefined;

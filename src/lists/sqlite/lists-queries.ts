@@ -25,7 +25,6 @@ const PLANTS_AT_ONCE = 100;
 
 export type ParkedRow = Omit<ParkedOwner, 'owner'> & { readonly owner: string; readonly partition: number };
 
-/** Where a parked owner is among all of them. */
 export type ParkedPlace = Pick<ParkedRow, 'partition' | 'owner'>;
 
 /** Before all of them. */

@@ -26,7 +26,7 @@ import { BEFORE_ALL_PARKED, parkedOwnerOf, type ParkedPlace } from './lists-quer
 import { explain, NoLists } from './lists-schema.js';
 import { temporaryLists } from '../temporary-lists.js';
 
-/** What reading lists takes, whoever writes them. */
+/** Reads lists, whoever writes them. */
 export abstract class ReadableLists<File extends SeenFile> extends ReadModel {
   /** Throws GenerationMissing and ReadModelUnavailable. */
   protected abstract found(generation: Generation): File;

@@ -58,7 +58,7 @@ export const SCHEMA = `
   PRAGMA user_version = ${SCHEMA_VERSION};
 `;
 
-/** What a file says of itself. */
+/** A file's own record of its log and generation. */
 export interface About {
   readonly log: string;
   readonly generation: Generation;
@@ -124,7 +124,7 @@ export const isDamage = (error: unknown): boolean =>
 
 export const explainDamage = (path: string): string => `${path} is damaged`;
 
-/** What SQLite's error on a file of lists is about, in one line. */
+/** Explains SQLite's error on a file of lists, in one line. */
 export const explain = (error: unknown, path: string): string =>
   sqliteCode(error) === SQLITE.BUSY
     ? `${path} is locked by another process`

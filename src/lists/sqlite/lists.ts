@@ -42,7 +42,7 @@ import { isDamage, makeLists, NoLists, openLists } from './lists-schema.js';
  */
 const LOOK_EVERY_MS = 100;
 
-/** What an operator has to know of lists that are given up. */
+/** For operators whose lists are given up. */
 const MADE_AGAIN =
   'nothing that was acknowledged is lost, for the event log holds it; the lists are made again from the log, and are not answered until then';
 
@@ -460,7 +460,7 @@ class MemoryCoordination {
   }
 }
 
-/** Whether a process owns the folder, or only looks at what another one writes. */
+/** `write`: owns the folder; `read`: only looks at what another process writes. */
 export type Access = 'write' | 'read';
 
 /**
