@@ -107,7 +107,6 @@ export class Client extends EventStoreDBClient {
     );
   }
 
-  /** Whether `leave` was called. */
   get left(): boolean {
     return this.#left;
   }
@@ -155,7 +154,7 @@ export class Client extends EventStoreDBClient {
     return open();
   }
 
-  /** How many members the cluster of the server has that is asked: 1 where it has none. Throws what gRPC throws. */
+  /** Counts the members of the cluster of the server that is asked: 1 where it has none. Throws what gRPC throws. */
   members(): Promise<number> {
     return this.#unary<GossipClient, gossip.ClusterInfo>(GossipClient, (client, answer) =>
       client.read(new shared.Empty(), answer),

@@ -13,7 +13,7 @@ export interface EventStoreConnectionString {
   /** Host names and IPv4 addresses, without ports. */
   readonly hosts: readonly string[];
   readonly endpoints: readonly Endpoint[];
-  /** Whether to search for the leader: with several hosts, or where the scheme says so. */
+  /** True for several hosts, or where the scheme says so: the leader is searched for. */
   readonly cluster: boolean;
   readonly tls: boolean;
   /** Prefix of every stream's name, before a dot; empty for none. */
@@ -39,7 +39,7 @@ const HOST = /^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$/;
 
 const SHAPE = 'esdb://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]…][?PARAMETER=VALUE[&…]]';
 
-/** How a value is parsed, and what its refusal lists as allowed. */
+/** `allowed` is named when a value is refused. */
 interface Parameter<T> {
   readonly allowed: string;
   readonly parse: (value: string) => T | undefined;

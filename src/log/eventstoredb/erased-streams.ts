@@ -23,7 +23,7 @@ const PAGE = 2_000;
 /** Events that are read from the place of an erased one: it is the first of them, or gone. */
 const LOOK = 64;
 
-/** What the deletion of streams needs of its log. */
+/** The parts of the log that deleting streams needs. */
 export interface ErasingLog {
   readonly server: Server;
   readonly namespace: Namespace;
@@ -136,7 +136,7 @@ export const deleteSubject = async (
   }
 };
 
-/** Whether a read failed because its stream was deleted. */
+/** True if a read failed because its stream was deleted. */
 export const isDeleted = (error: unknown): boolean =>
   error instanceof LogUnavailable && error.cause instanceof StreamDeletedError;
 
@@ -177,7 +177,7 @@ export const lastLeft = async (
   return fromPosition(created);
 };
 
-/** Whether the server still has one of the events at these positions. */
+/** True if the server still has one of the events at these positions. */
 export const isAnyLeft = async (server: Server, positions: readonly Position[]): Promise<boolean> => {
   const sorted = positions.toSorted();
   const wanted = new Set(sorted);

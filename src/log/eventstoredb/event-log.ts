@@ -36,9 +36,9 @@ import { subscribeTo } from './subscription.js';
 import { Tail } from './tail.js';
 
 export interface EventStoreOptions extends Partial<ServerLimits> {
-  /** How long opening may take, in milliseconds. */
+  /** Limit for opening, in milliseconds. */
   readonly openMs?: number;
-  /** How long a subscription may be behind the head without a sign of life from the server, in milliseconds. */
+  /** Milliseconds that a subscription may be behind the head without a sign of life from the server. */
   readonly stallMs?: number;
   /** The most appends in flight and waiting; one more is refused, since an unbounded queue hides a slow server. */
   readonly maxQueued?: number;
@@ -160,7 +160,7 @@ class EventStoreLog extends EventLog {
     return event?.position === position ? event : redactedEvent?.event;
   }
 
-  /** What a read from a position gives; nothing where that is within a record of the server's log, by its error for that. */
+  /** Reads from a position; returns nothing where that is within a record of the server's log, by its error for that. */
   async #unlessWithin(read: () => Promise<ReadEvent[]>): Promise<ReadEvent[]> {
     try {
       return await read();
@@ -179,7 +179,7 @@ class EventStoreLog extends EventLog {
     return erased?.isRecorded === true ? erased.events : undefined;
   }
 
-  /** What a read gives; `none` where its stream was deleted and events of this log were erased. */
+  /** Reads; returns `none` where the stream was deleted and events of this log were erased. */
   async #unlessErased<T>(none: T, read: () => Promise<T>): Promise<T> {
     try {
       return await read();

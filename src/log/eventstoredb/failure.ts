@@ -11,9 +11,9 @@ import { LogUnavailable } from '../event-log.js';
 export interface Failure {
   /** Follows "the event log at …": what is wrong and what to do. Holds no secrets. */
   readonly text: string;
-  /** Whether the call has certainly changed nothing. */
+  /** True if the call has certainly changed nothing. */
   readonly nothingDone: boolean;
-  /** Whether it lasts until a person changes something. */
+  /** True if it lasts until a person changes something. */
   readonly definite: boolean;
 }
 
@@ -22,7 +22,7 @@ export class NoAnswer extends Error {
   override readonly name = 'NoAnswer';
   constructor(
     ms: number,
-    /** Whether the call was sent: one that was not has changed nothing. */
+    /** False if the call was not sent: it has changed nothing. */
     readonly begun: boolean,
   ) {
     super(`did not answer within ${ms} ms`);
@@ -33,7 +33,7 @@ export class NoAnswer extends Error {
 export const inTime = <T>(ms: number, answer: Promise<T>, begun: () => boolean = () => true): Promise<T> =>
   within(ms, answer, () => new NoAnswer(ms, begun()));
 
-/** Whether a read failed as one does from a position within a record: the server says no more than that. */
+/** True if a read failed as one does from a position within a record: the server says no more than that. */
 export const isWithinRecord = (error: unknown): boolean =>
   error instanceof LogUnavailable &&
   error.cause instanceof Error &&

@@ -46,7 +46,7 @@ export class Feed {
   #events: ReadEvent[] = [];
   #failure: unknown;
   #endWait: () => void = () => undefined;
-  /** Whether `wake` was called since the last `take` or `wait`. */
+  /** True if `wake` was called since the last `take` or `wait`. */
   #isWoken = false;
   #wakeSoon: NodeJS.Immediate | undefined;
   #quietMs = 0;
@@ -109,7 +109,7 @@ export class Feed {
     return this.#events.length === 0;
   }
 
-  /** How long `wait` has lasted in all, in milliseconds, since the server last sent something. */
+  /** Milliseconds of `wait` in all since the server last sent something. */
   get quietMs(): number {
     return this.#quietMs;
   }

@@ -198,7 +198,7 @@ const textIn = (reader: Reader, wanted: number): string => {
   return text;
 };
 
-/** Where the message ends whose length comes next. */
+/** Reads a message's length, and returns the index of its end. */
 const endOf = (reader: Reader): number => {
   const length = reader.uint32();
   return reader.pos + length;

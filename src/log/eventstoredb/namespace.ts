@@ -3,19 +3,19 @@ import { type Position, type RecordedEvent } from '../event-log.js';
 import { type ReadEvent } from './messages.js';
 import { type LogPosition, toPosition } from './position.js';
 
-/** Whether the port has streams of this name. */
+/** True for names of the port's streams. */
 export const isOurs = (stream: string): boolean => OUR_STREAMS.some((ours) => stream.startsWith(ours));
 
 /** An event's position. That the server sends one was checked when the log was opened. */
 export const positionOf = ({ position }: ReadEvent): Position => toPosition(position as LogPosition);
 
-/** Whether an event says that its stream was deleted: it stands in that stream, and is none of the log. */
+/** True for an event that says that its stream was deleted: it stands in that stream, and is none of the log. */
 export const isTombstone = ({ type }: ReadEvent): boolean => type === '$streamDeleted';
 
 /** The streams of one log among all streams of a server: their names there begin with the prefix of the log. */
 export class Namespace {
   readonly #prefix: string;
-  /** What the names of the log's streams begin with on the server. */
+  /** Beginnings of the names of the log's streams on the server. */
   readonly streamPrefixes: readonly string[];
 
   constructor(namespace: string) {

@@ -12,7 +12,7 @@ const DIGITS = 20;
 /** Sent by a server that does not know the position. */
 export const NOWHERE = 2n ** 64n - 1n;
 
-/** Whether `toPosition` may have returned a position: one of another log, or an invented one, is not so. */
+/** True for positions that `toPosition` may have returned: one of another log, or an invented one, is not so. */
 export const isPosition = (position: Position): boolean => {
   if (!/^[0-9]{40}$/.test(position)) return false;
   const { commit, prepare } = numbersOf(position);

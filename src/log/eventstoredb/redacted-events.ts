@@ -28,16 +28,16 @@ const POSITIONS_AT_ONCE = 10_000;
 /** The most attempts to append, while other processes are faster. */
 const RACES = 20;
 
-/** How old what is known may be when events are given to a reader, in milliseconds. */
+/** Milliseconds for which what is known may be used when events are given to a reader. */
 const VALID_MS = 4_000;
 
 /**
- * How long after redacted events were written their events are not deleted, in milliseconds: every process then knows them
+ * Milliseconds after redacted events were written in which their events are not deleted: every process then knows them
  * before there is a gap. More than VALID_MS, since clocks do not run alike.
  */
 const SETTLE_MS = 6_000;
 
-/** Where the event that records an erasure stands, if that attempt has succeeded. */
+/** Place of the event that records an erasure, if that attempt has succeeded. */
 interface Recording {
   readonly stream: string;
   readonly revision: string;
@@ -130,7 +130,7 @@ export class RedactedEvents {
     return undefined;
   }
 
-  /** Whether an event of this position is being erased, or was. */
+  /** True if an event of this position is being erased, or was. */
   has(position: Position): boolean {
     return this.at(position) !== undefined;
   }

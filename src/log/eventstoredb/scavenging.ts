@@ -12,7 +12,7 @@ const OPTION = 'UnsafeIgnoreHardDelete';
 /** Holds nothing, ever: a deletion at a revision that it does not have shows whether this account may delete. */
 export const PROBE_STREAM = 'plants-probe';
 
-/** How often it is looked whether erased events are gone, in milliseconds. */
+/** Interval at which it is looked whether erased events are gone. */
 const LOOK_EVERY_MS = 2_000;
 
 /** Pauses before another scavenge is started, in milliseconds: one that has ended may have left the last chunk. */

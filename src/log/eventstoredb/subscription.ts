@@ -24,17 +24,17 @@ const MAX_MERGED = 500;
 /** The longest time between two batches, in milliseconds: the port's second, less a busy event loop. */
 const HEARTBEAT_MS = 750;
 
-/** How often the head is requested while no events come, in milliseconds: in time for the next heartbeat. */
+/** Interval of requests for the head while no events come: in time for the next heartbeat. */
 const HEAD_EVERY_MS = 500;
 
-/** How long a head is valid, in milliseconds: what a busy machine may take until the next request. */
+/** Milliseconds for which a head is valid: what a busy machine may take until the next request. */
 const HEAD_VALID_MS = 1_500;
 
-/** What a subscription needs of its log. */
+/** The parts of the log that a subscription needs. */
 export interface SubscribedLog {
   readonly server: Server;
   readonly namespace: Namespace;
-  /** How long a subscription may be behind the head without a sign of life from the server, in milliseconds. */
+  /** Milliseconds that a subscription may be behind the head without a sign of life from the server. */
   readonly stallMs: number;
   readonly redacted: RedactedEvents;
   /** The position of the last event that the server has. */

@@ -6,7 +6,7 @@ const KEPT = 2_000;
 /** The most events of a batch, as the port allows. */
 const MAX_BATCH = 500;
 
-/** What the subscription has delivered so far. */
+/** State of the subscription that is read. */
 interface Reading {
   readonly ending: AbortController;
   /** Called, once each, with the next batch and at the end. */
@@ -16,7 +16,7 @@ interface Reading {
   from: Position;
   to: Position;
   caughtUp: boolean;
-  /** How many batches have come: some hold no event. */
+  /** Batches that have come: some hold no event. */
   batches: number;
   subscribers: number;
   ended: boolean;
@@ -35,7 +35,7 @@ export class Tail {
     private readonly subscribe: (after: Position, signal: AbortSignal) => AsyncIterable<LogBatch>,
   ) {}
 
-  /** Whether `follow` can go on from a position. */
+  /** True if `follow` can go on from a position. */
   reaches(position: Position): boolean {
     return this.#reading === undefined || position >= this.#reading.from;
   }

@@ -7,7 +7,7 @@ const QUICK_MS = 1;
 /** The weight of the last sync in the average. */
 const WEIGHT = 1 / 4;
 
-/** What a sync counts at most, in milliseconds: after one that hung, some ten quick ones make the disk quick again. */
+/** Most milliseconds that a sync counts: after one that hung, some ten quick ones make the disk quick again. */
 const MOST_MS = 25;
 
 /**
@@ -17,7 +17,7 @@ const MOST_MS = 25;
 export class DiskSync {
   #averageMs = 0;
 
-  /** What the last syncs took on average, in milliseconds. */
+  /** Average of the last syncs. */
   get averageMs(): number {
     return this.#averageMs;
   }

@@ -56,7 +56,7 @@ export const SCHEMA = `
 /** A reason not to use the file, in one line. */
 export class Refusal extends Error {}
 
-/** Whether the file is an event log (true) or empty (false). Throws Refusal for all else. */
+/** True for an event log, false for an empty file. Throws Refusal for all else. */
 export const isOurs = (db: Database, file: string): boolean => {
   const { tables } = db.prepare('SELECT count(*) AS tables FROM sqlite_schema').get() as { tables: number };
   const application = pragma(db, 'application_id');

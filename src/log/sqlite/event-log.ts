@@ -50,7 +50,7 @@ import { upkeep, type Upkeep, type UpkeepOutcome } from './upkeep.js';
 export interface SqliteEventLogOptions {
   /** The most appends that wait; one more is refused, since an unbounded queue hides a slow disk. */
   readonly maxQueued?: number;
-  /** How long an append, opening or closing may take, in milliseconds. */
+  /** Limit for an append, opening or closing. */
   readonly deadlineMs?: number;
   /** Called after each transaction with the number of appends that it took. Must not throw. */
   readonly onCommit?: (appends: number) => void;
@@ -73,7 +73,7 @@ const CHECKPOINT_PAGES = 1000;
  */
 const CACHE_KIB = 16 * 1024;
 
-/** How long a commit waits for a lock, in milliseconds: it holds up the event loop, and nobody else writes the file. */
+/** Limit for a lock at a commit: waiting holds up the event loop, and nobody else writes the file. */
 const COMMIT_BUSY_MS = 50;
 
 /** Time between two tests of the files after a failure, in milliseconds. */
@@ -127,13 +127,13 @@ export class SqliteEventLog extends LogReading {
   #pages = 0;
   /** The work that uses the connection now; appends wait for it. Never rejects. */
   #working: Promise<void> | undefined;
-  /** Whether the commits of the queue are due. */
+  /** True while the commits of the queue are due. */
   #isDue = false;
   /** Called when an append comes while others are gathered. */
   #gathered: () => void = () => undefined;
   /** Why no append is accepted any more. */
   #stopped: string | undefined;
-  /** Whether the file is damaged: a restart does not help. */
+  /** True once the file is damaged: a restart does not help. */
   #isDamaged = false;
   #probing: Timer | undefined;
   #lookedAt = -Infinity;
@@ -169,7 +169,7 @@ export class SqliteEventLog extends LogReading {
     if (!hasRoom(file)) this.#fails(`the disk of ${file} is full: free some space`);
   }
 
-  /** What other threads of this process open the log with, to read it. */
+  /** Memory with which other threads of this process open the log to read it. */
   get shared(): SharedArrayBuffer {
     return this.#head.shared;
   }
@@ -492,7 +492,7 @@ export class SqliteEventLog extends LogReading {
     this.wake();
   }
 
-  /** Whether no transaction is open afterwards. */
+  /** Returns true if no transaction is open afterwards. */
   #rollBack(): boolean {
     try {
       this.db.exec('ROLLBACK');

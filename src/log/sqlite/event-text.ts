@@ -78,8 +78,8 @@ export class EventTexts {
 }
 
 /**
- * Whether a row is as an append writes it, without reading its bytes, which takes five times as long: what was read is
- * what is stored where it is as long and has no replacement character.
+ * True if a row is as an append writes it. Does not read its bytes, which takes five times as long: what was read is what
+ * is stored where it is as long and has no replacement character.
  */
 const isWritten = ([, stream, , id, type, data, metadata, octets, kept]: ReadRow): boolean => {
   if (kept !== 1) return false;
@@ -106,10 +106,10 @@ const reasonOf = ([classes, stream, id, type, data, metadata]: StoredRow): strin
   return undefined;
 };
 
-/** Whether `name` of stored-text.ts accepts the text of these bytes. */
+/** True if `name` of stored-text.ts accepts the text of these bytes. */
 const isName = (bytes: Bytes): boolean => bytes.length > 0 && !bytes.includes(0) && isUtf8(bytes);
 
-/** Whether `jsonText` of stored-text.ts writes this text for its value. */
+/** True if `jsonText` of stored-text.ts writes this text for its value. */
 const isJsonText = (text: string): boolean => {
   try {
     const value: unknown = JSON.parse(text);

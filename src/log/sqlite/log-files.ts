@@ -20,7 +20,7 @@ import { type FileFault, FileNames, type Standing, standingAt } from '../../sqli
 /** Less free space is a full disk, in bytes: a commit and a checkpoint may need as much. */
 const LEAST_FREE_BYTES = 1_048_576;
 
-/** Whether the disk of a file has room for commits; true where the system does not report it. */
+/** True if the disk of a file has room for commits, or the system does not report it. */
 export const hasRoom = (file: string): boolean => {
   try {
     const { bavail, bsize } = statfsSync(dirname(file));
@@ -48,7 +48,7 @@ export const rescuedBeside = (file: string): string[] => {
 /** A frame of the write-ahead log with its page, in bytes: its header is never all zeros. */
 const FRAME_BYTES = 24 + 4096;
 
-/** How much of FILE is compared where its time has changed, in bytes: the first pages, as headers of young logs are the same. */
+/** Bytes of FILE that are compared where its time has changed: the first pages, as headers of young logs are the same. */
 const BEGINNING_BYTES = 64 * 1024;
 
 /**
@@ -106,12 +106,12 @@ export class LogFiles {
     this.#beginning = this.#beginningNow();
   }
 
-  /** Whether a file was taken away. */
+  /** True once a file was taken away. */
   get isAtFault(): boolean {
     return this.#fault !== undefined;
   }
 
-  /** Whether the content has to be saved, and no attempt was made. */
+  /** True while the content has to be saved, and no attempt was made. */
   get hasWork(): boolean {
     return this.#fault !== undefined && this.#saved === undefined;
   }
@@ -135,7 +135,7 @@ export class LogFiles {
     return `${fault.message}${now === undefined ? '' : ` (it is now ${now})`}: ${this.#saved.advice}`;
   }
 
-  /** Whether a start would find all acknowledged events: nothing is in the way, or the files are in place again. */
+  /** True if a start would find all acknowledged events: nothing is in the way, or the files are in place again. */
   get restartHelps(): boolean {
     if (!this.#fault || !this.#saved) return false;
     const { path, kind } = this.#fault;
@@ -179,7 +179,7 @@ export class LogFiles {
     return undefined;
   }
 
-  /** Whether zeros stand where the write-ahead log ended before a commit that has made it longer. */
+  /** True if zeros stand where the write-ahead log ended before a commit that has made it longer. */
   #hasHole(end: bigint): boolean {
     const now = this.#walUpTo(end);
     return this.#end ? !now.equals(this.#end) : now.length > 0 && now.every((byte) => byte === 0);
@@ -246,7 +246,7 @@ export class LogFiles {
     return true;
   }
 
-  /** What was written over FILE and what is in memory cannot be told apart any more. */
+  /** True if what was written over FILE and what is in memory cannot be told apart any more. */
   #isWrittenOver({ path, kind, bytes }: FileFault): boolean {
     if (path !== this.#names.database.path) return false;
     return kind === 'overwritten' || (kind === 'truncated' && standingAt(path)?.size !== bytes);
@@ -291,7 +291,7 @@ export class LogFiles {
   }
 }
 
-/** What was saved, and whether FILE holds all of it. */
+/** `isWhole`: FILE holds all of it. */
 interface Saved {
   readonly advice: string;
   readonly isWhole: boolean;
@@ -300,7 +300,7 @@ interface Saved {
 const whole = (advice: string): Saved => ({ advice, isWhole: true });
 const copied = (advice: string): Saved => ({ advice, isWhole: false });
 
-/** Whether SQLite could not create a file of this name. */
+/** True if SQLite could not create a file of this name. */
 const isInTheWay = (path: string): boolean => !(lstatSync(path, { throwIfNoEntry: false })?.isFile() ?? true);
 
 /** The number of events of a copy. Throws where some are missing. */

@@ -15,7 +15,7 @@ const POLL_MS = 50;
 class SqliteLogReader extends LogReading {
   protected readonly pollMs;
   #isClosed = false;
-  /** Whether the next event wakes subscribers. */
+  /** True if the next event wakes subscribers. */
   #isWoken = false;
 
   constructor(

@@ -1,9 +1,9 @@
 import { type RecordedEvent } from '../event-log.js';
 
-/** What the tail holds at most, in bytes, about. */
+/** Most bytes that the tail holds, about. */
 const MOST_BYTES = 4 * 1024 * 1024;
 
-/** What an event takes beside its texts, in bytes, about. */
+/** Bytes of an event beside its texts, about. */
 const EVENT_BYTES = 1_000;
 
 /** The last events of a log, as the objects that were appended: subscribers that keep up never read the file. */

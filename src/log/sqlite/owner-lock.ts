@@ -10,7 +10,7 @@ import {
   sqliteCode,
 } from '../../sqlite/database.js';
 
-/** How long a lock is waited for, in milliseconds: its holder may be ending, and who waits blocks its thread. */
+/** Limit for waiting on a lock: its holder may be ending, and waiting blocks the thread. */
 const WAIT_MS = 250;
 
 /** The ownership of a file and of what is derived from it. */

@@ -1,4 +1,4 @@
-/** Where the log ends, and whether it was stopped. */
+/** Index of the log's end, and of a flag that it was stopped. */
 const [SEQ, STOPPED] = [0, 1];
 
 /**
@@ -17,7 +17,7 @@ export class SharedHead {
     return Number(Atomics.load(this.#numbers, SEQ));
   }
 
-  /** Whether files of the log were taken away, so that what is read may be old or wrong. */
+  /** True once files of the log were taken away, so that what is read may be old or wrong. */
   get isStopped(): boolean {
     return Atomics.load(this.#numbers, STOPPED) === 1n;
   }
