@@ -6,10 +6,10 @@ import { type CopiedLog } from '../log/backup.js';
 import { OperationRefused } from '../commands/rebuilds.js';
 import { type Config } from './config.js';
 
-/** What a thread is told to do, on the stores of the settings that it gets as its environment. */
+/** A task for a thread, on the stores of the settings that it gets as its environment. */
 export type Task = { readonly kind: 'backup'; readonly file: string } | { readonly kind: 'verify' };
 
-/** What a thread tells; `compared` is the number of plants that differ from the log for certain. */
+/** `compared` is the number of plants that differ from the log for certain. */
 export type TaskMessage =
   | { readonly progress: OperationProgress }
   | { readonly compared: number }

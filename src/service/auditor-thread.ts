@@ -11,7 +11,7 @@ import { type Alarm, TreeUnavailable } from '../audit/tree-store.js';
 import { logAuditor, logWitness } from './state-lines.js';
 import { type Answer, answerTo, type Failure, ThreadCalls } from './thread-calls.js';
 
-/** What the thread is started with, beside the settings in its environment. */
+/** Given to the thread at its start, beside the settings in its environment. */
 export interface AuditorData {
   /** The end of an embedded log, as `sharedHeadOf` gives it. */
   readonly shared: SharedArrayBuffer | undefined;
@@ -50,10 +50,10 @@ export type FromAuditor =
 /** The pauses before a thread that has ended is started again, in milliseconds. */
 const RESTARTS = { firstMs: 500, longestMs: 30_000 };
 
-/** How long a stop waits for the end of the thread, in milliseconds. */
+/** Limit for the end of the thread at a stop. */
 const STOP_MS = 10_000;
 
-/** How long a write may take, in milliseconds: the thread may be writing the file again for an erasure. */
+/** Limit for a write: the thread may be writing the file again for an erasure. */
 const WRITE_MS = 10_000;
 
 /** The longest time of a timer, in milliseconds: writing the file again takes as long as it takes. */

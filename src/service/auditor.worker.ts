@@ -25,29 +25,29 @@ import { now } from './now.js';
 import { type Answer, answerTo, ThreadCalls } from './thread-calls.js';
 import { type WitnessesConfig } from './witnesses-config.js';
 
-/** How long a log may seem shorter than its tree before that is an alarm, in milliseconds: a server may lag behind. */
+/** Milliseconds that a log may seem shorter than its tree before that is an alarm: a server may lag behind. */
 const SHORT_LOG_MS = 10_000;
 
 /**
- * How long after its first checkpoint an auditor records one in a log without any, and how long after each the next, in
- * milliseconds: a thousandth of the events of a busy log, and 9,000 a year at most.
+ * Milliseconds from an auditor's first checkpoint to its first record in a log without any, and from each record to the
+ * next: a thousandth of the events of a busy log, and 9,000 a year at most.
  */
 const RECORD_AFTER_MS = 60_000;
 const RECORD_EVERY_MS = 3_600_000;
 
-/** How long a record in the log may take, in milliseconds: longer than the log gives an append. */
+/** Limit for a record in the log: longer than the log gives an append. */
 const APPEND_MS = 60_000;
 
-/** How often a witness that fails is asked again, in milliseconds. */
+/** Pauses before a witness that fails is asked again. */
 const WITNESS_PAUSES = { firstMs: 1_000, longestMs: 60_000 };
 
 /**
- * How long witnesses are waited for before the first signature, in milliseconds. Those that work answer in a tenth of it;
- * where one is gone, clients wait so long for their first receipt after a start.
+ * Limit for witnesses before the first signature. Those that work answer in a tenth of it; where one is gone, clients
+ * wait so long for their first receipt after a start.
  */
 const WITNESSES_FIRST_MS = 3_000;
 
-/** How often progress is told, in milliseconds. */
+/** Interval of progress messages. */
 const PROGRESS_MS = 100;
 
 const data = workerData as AuditorData;

@@ -1,10 +1,10 @@
 import { bad, ConfigError, type Environment, given, setting } from './setting-values.js';
 import { type SettingName } from './settings.js';
 
-/** Who signs the tokens of a service that has no issuer. */
+/** Signs the tokens of a service that has no issuer. */
 export const LOCAL_ISSUER = 'urn:plants:local';
 
-/** Whose tokens are accepted. */
+/** The issuer whose tokens are accepted. */
 export type AuthConfig = Readonly<{
   issuer: string;
   /** A token is meant for one of them. */
@@ -82,7 +82,7 @@ const keysUrl = (value: string): URL => {
   return url;
 };
 
-/** Whether nobody on the network can change what comes from there: https, or http from this machine. */
+/** True if nobody on the network can change what comes from there: https, or http from this machine. */
 const isSecure = (value: string): boolean => {
   if (!URL.canParse(value)) return false;
   const { hostname, protocol } = new URL(value);

@@ -41,11 +41,10 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 export interface Config {
   readonly host: string;
   readonly port: number;
-  /** Where the metrics are: on the port of the API, nowhere, or on an address of their own. */
+  /** On the port of the API, nowhere, or on an address of their own. */
   readonly metrics: 'api' | 'off' | ListenAddress;
-  /** Whether the API's document and its page are served. */
+  /** Serves the API's document and its page. */
   readonly docs: boolean;
-  /** Whether the console is served. */
   readonly console: boolean;
   /** The client id of the console at the issuer; undefined where tokens are pasted. */
   readonly consoleClientId: string | undefined;
@@ -55,21 +54,20 @@ export interface Config {
   readonly eventLog: EventLogLocation;
   readonly readModel: ReadModelLocation;
   readonly auth: AuthConfig;
-  /** What verified tokens may take of memory together. */
+  /** Most bytes of all verified tokens together. */
   readonly tokenCacheBytes: number;
   readonly writeWaitMs: number;
-  /** How long requests are accepted after the stop has begun, in milliseconds. */
+  /** Milliseconds after the beginning of a stop in which requests are accepted. */
   readonly drainMs: number;
   /** The origin of the log's checkpoints; undefined for one made of its identity. */
   readonly auditOrigin: string | undefined;
   readonly auditRecheckSeconds: number;
-  /** Who cosigns the checkpoints; undefined for nobody. */
+  /** Undefined where nobody cosigns the checkpoints. */
   readonly auditWitnesses: WitnessesConfig | undefined;
   /** Between two comparisons of the lists with the log; 0 where there are none. */
   readonly verifyEverySeconds: number;
-  /** Whether a difference begins a rebuild. */
+  /** A difference begins a rebuild. */
   readonly verifyRebuild: boolean;
-  /** Whether owners may erase themselves. */
   readonly ownerErasure: boolean;
   readonly logLevel: LogLevel;
   /** Requests a minute for one owner. */

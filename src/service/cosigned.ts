@@ -4,7 +4,7 @@ import { CosignedNotes, textFile } from '../audit/cosigned-notes.js';
 import { type SignerKey } from '../transparency/note.js';
 import { type WitnessesConfig } from './witnesses-config.js';
 
-/** What witnesses have cosigned, as DATA_DIR holds it. */
+/** Cosigned checkpoints, as DATA_DIR holds them. */
 export const cosignedNotes = (
   dataDir: string,
   { targets, required }: WitnessesConfig,

@@ -1,9 +1,8 @@
 import { setFlagsFromString } from 'node:v8';
 
 /**
- * How much V8's heap may grow after a full collection before the next one, in percent. V8's default is up to 300; with
- * it the heap of a busy service held 100 MB of garbage.
- * Measured: docs/performance.md, "Memory under hostile clients".
+ * Percent by which V8's heap may grow after a full collection before the next one. V8's default is up to 300; with it the
+ * heap of a busy service held 100 MB of garbage. Measured: docs/performance.md, "Memory under hostile clients".
  */
 const GROWTH_PERCENT = 50;
 

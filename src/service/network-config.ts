@@ -62,7 +62,7 @@ export const host = (env: Environment): string => {
   return value;
 };
 
-/** Where the metrics are. Throws ConfigError. */
+/** Reads METRICS_LISTEN. Throws ConfigError. */
 export const metrics = (env: Environment): 'api' | 'off' | ListenAddress => {
   const value = given(env, 'METRICS_LISTEN');
   if (value === undefined) return 'api';

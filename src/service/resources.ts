@@ -1,4 +1,4 @@
-/** What was opened and is closed in the opposite order, also where a later part fails to start. */
+/** Closes what was opened in the opposite order, also where a later part fails to start. */
 export class Resources {
   readonly #closes: (() => unknown)[] = [];
 

@@ -6,7 +6,7 @@ import { limitHeapGrowth } from './heap-growth.js';
 import { type Service } from './start.js';
 import { onUnhandledError } from './unhandled-error.js';
 
-/** How long a stop may take after an unhandled error, in milliseconds. */
+/** Limit for a stop after an unhandled error. */
 const SHUTDOWN_AFTER_ERROR_MS = 10_000;
 
 /** The exit status of a process that did not end as it was told to. */

@@ -4,7 +4,7 @@ import { DatabaseSync } from '../sqlite/database.js';
 import { generationsIn, oldFormatOf, pathOf, readPointer } from '../lists/sqlite/lists-folder.js';
 import { rescuedBeside } from '../log/sqlite/log-files.js';
 
-/** What is derived from an event log, and may hold the only copy of what it has lost. */
+/** Files that are derived from an event log, and may hold the only copy of what it has lost. */
 export interface Beside {
   /** The folder of embedded lists. */
   readonly lists: string | undefined;

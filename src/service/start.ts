@@ -45,11 +45,10 @@ import { logHealth } from './state-lines.js';
 
 /** A running service. */
 export interface Service {
-  /** Where it listens. */
   readonly url: string;
-  /** Where the metrics are, if that is an address of their own. */
+  /** Undefined unless the metrics have an address of their own. */
   readonly metricsUrl: string | undefined;
-  /** Whether this start made the local signing key, so that there is no token yet. */
+  /** True if this start made the local signing key, so that there is no token yet. */
   readonly firstStart: boolean;
   /**
    * Is not ready any more, goes on for `drainMs`, then accepts no connection, answers the requests in flight, stops
@@ -153,7 +152,6 @@ const announce = (url: string, { dataDir, eventLog }: Config, resources: Resourc
   });
 };
 
-/** What operators work on. */
 const operatedSystem = (
   { log, model }: Pick<OperatedSystem, 'log' | 'model'>,
   tree: TreeStore | undefined,
@@ -180,7 +178,7 @@ const showProjection = (registry: Registry, sources: Omit<LagSources, 'now'>): v
   showSkips(registry, sources.log);
 };
 
-/** What is derived from an event log in a file, and contains its identity. */
+/** Files that are derived from an event log in a file, and contain its identity. */
 const madeFrom = ({ readModel, dataDir }: Config): Beside => ({
   lists: readModel.kind === 'sqlite' ? readModel.folder : undefined,
   tree: join(dataDir, 'tree.db'),
@@ -235,7 +233,7 @@ const openStores = async (
   return { log, model, freshness };
 };
 
-/** What this process is to others that read its reports. */
+/** For others that read the reports of this process. */
 const identityOf = ({ roles }: Config, version: string, address: string) => ({
   host: hostname(),
   pid: process.pid,
@@ -282,8 +280,8 @@ const serve = async (
 type Http = Awaited<ReturnType<typeof loadHttp>>;
 
 /**
- * How long requests are accepted after a stop has begun, in milliseconds. A process that only projects receives none but
- * health checks, and releases its lease at once.
+ * Milliseconds after the beginning of a stop in which requests are accepted. A process that only projects receives none
+ * but health checks, and releases its lease at once.
  */
 const drainMs = ({ roles, drainMs }: Config): number =>
   roles.has('api') || roles.has('auditor') ? drainMs : 0;

@@ -53,14 +53,14 @@ const sqlitePath = (value: string, allowed: string): string => {
   return file;
 };
 
-/** Whether the connection to an event log crosses a network without encryption, and its password with it. */
+/** True if the connection to an event log crosses a network without encryption, and its password with it. */
 export const isPlaintextToAnotherMachine = (log: EventLogLocation): boolean =>
   log.kind === 'eventstoredb' && !log.place.tls && !log.place.hosts.every(isLoopback);
 
 const isLoopback = (host: string): boolean =>
   /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?)$/i.test(host.replace(/:\d+$/, ''));
 
-/** Whether two locations are of the same log: files by device and inode, servers by their connection strings. */
+/** True if both are of the same log: files by device and inode, servers by their connection strings. */
 export const isSameLocation = (one: EventLogLocation, other: EventLogLocation): boolean =>
   one.kind === 'sqlite' && other.kind === 'sqlite'
     ? isSameFile(one.file, other.file)

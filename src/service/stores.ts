@@ -10,14 +10,14 @@ import { type EventLogLocation, type ReadModelLocation } from './store-locations
 
 // Clients of servers are imported where they are used: they take longer to load than the rest of a start.
 
-/** How an event log is opened. `onCommit` is called by SQLite's log alone. */
+/** `onCommit` is called by SQLite's log alone. */
 export interface EventLogOpening extends Pick<SqliteEventLogOptions, 'onCommit' | 'onHealth'> {
   /**
    * In a file, `write` (the default) makes this process the owner of the log and of all that is derived from it, until
    * it is closed; `read` is for beside an owner. On EventStoreDB it makes no difference.
    */
   readonly access?: Access;
-  /** What `sharedHeadOf` gave of the owner, where that is another thread of this process. */
+  /** From `sharedHeadOf` of the owner, where that is another thread of this process. */
   readonly shared?: SharedArrayBuffer | undefined;
 }
 

@@ -3,7 +3,7 @@ import { startTimer, stopTimer } from '../runtime/runtime.js';
 /** An error, which loses its class on the way to another thread. */
 export type Failure = Readonly<Pick<Error, 'name' | 'message'>>;
 
-/** What came of a call to another thread. */
+/** Answer of another thread to a call. */
 export type Answer = { readonly value: unknown } | Failure;
 
 /** Does what a call asks for. Never rejects. */

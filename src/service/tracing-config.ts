@@ -11,7 +11,6 @@ export type SamplerName = (typeof SAMPLERS)[number];
  * them, are read by OpenTelemetry itself.
  */
 export interface TracingConfig {
-  /** Where spans are posted. */
   readonly collector: URL;
   readonly sampler: SamplerName;
   /** The share of traces that `traceidratio` makes, from 0 to 1. */
@@ -30,7 +29,9 @@ export const tracing = (env: Environment): TracingConfig | undefined => {
   return { collector: collector(endpoint), sampler, ratio };
 };
 
-/** Where OTLP posts traces, below its endpoint. https://opentelemetry.io/docs/specs/otel/protocol/exporter/ */
+/**
+ * Reads the endpoint of OTLP, and adds its path for traces. https://opentelemetry.io/docs/specs/otel/protocol/exporter/
+ */
 const collector = (endpoint: string): URL => {
   const name = 'OTEL_EXPORTER_OTLP_ENDPOINT';
   const allowed = 'an http or https URL without a user name, a password and a query';

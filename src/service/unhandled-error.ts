@@ -1,4 +1,4 @@
-/** What the log shows of an error that nothing has handled. Other fields of an error may hold anything. */
+/** The fields that the log shows of an error that nothing has handled. Others may hold anything. */
 interface UnhandledError {
   readonly type: string;
   readonly message: string;
@@ -8,7 +8,7 @@ interface UnhandledError {
 /** The most characters of a message or a stack: an error's text may quote what a client or a server has sent. */
 const MAX_TEXT = 4_000;
 
-/** What may be secret in a text: the user and password of a URL, credentials of a header, a JSON Web Token. */
+/** Secrets in a text: the user and password of a URL, credentials of a header, a JSON Web Token. */
 const SECRETS: readonly (readonly [RegExp, string])[] = [
   [/\/\/[^\s/@]{1,1000}@/g, '//[redacted]@'],
   [/\b(basic|bearer) [\w+/=.~-]+/gi, '$1 [redacted]'],

@@ -5,7 +5,7 @@ import { bad, ConfigError, type Environment, given } from './setting-values.js';
 /** The witnesses of a log. */
 export interface WitnessesConfig {
   readonly targets: readonly WitnessTarget[];
-  /** How many have to cosign. */
+  /** Witnesses that have to cosign. */
   readonly required: number;
 }
 

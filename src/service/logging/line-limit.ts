@@ -25,7 +25,7 @@ export class LineLimit {
     private readonly now: () => number = () => performance.now(),
   ) {}
 
-  /** Whether one more line of this kind may be written now; if not, it is counted as left out. */
+  /** Returns true if one more line of this kind may be written now; if not, counts it as left out. */
   admits(kind: string): boolean {
     let count = this.#counts.get(kind);
     if (!count || this.now() - count.since >= WINDOW_MS) {

@@ -3,7 +3,7 @@ import { type DestinationStream, pino } from 'pino';
 /** The most bytes that wait to be written; further lines are dropped. */
 const MOST_WAITING = 16 * 1024 * 1024;
 
-/** How long the end of the process waits for a reader that is stuck, in milliseconds. */
+/** Limit at the end of the process for a reader that is stuck. */
 const LAST_MS = 1_000;
 
 /**

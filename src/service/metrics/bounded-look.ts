@@ -1,6 +1,6 @@
 import { within } from '../../runtime/deadline.js';
 
-/** How long a scrape waits for what it measures, in milliseconds: Prometheus waits ten times as long. */
+/** Limit of a scrape for what it measures: Prometheus waits ten times as long. */
 const LOOK_MS = 1_000;
 
 /**

@@ -9,10 +9,10 @@ export interface TlsStore {
   readonly servers: readonly { readonly host: string; readonly port: number }[];
 }
 
-/** How long what was found is shown before servers are asked again, in milliseconds: certificates hold for weeks. */
+/** Milliseconds for which a result is shown before servers are asked again: certificates hold for weeks. */
 const ASK_EVERY_MS = 600_000;
 
-/** How long a server may take to show its certificate, in milliseconds. */
+/** Limit for a server to show its certificate. */
 const HANDSHAKE_MS = 5_000;
 
 /**

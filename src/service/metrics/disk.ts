@@ -16,7 +16,7 @@ export interface DiskPlaces {
 interface FileSystemSpace {
   /** The label `part`. */
   readonly part: string;
-  /** What an ordinary user may still write, in bytes. */
+  /** Bytes that an ordinary user may still write. */
   readonly free: number;
   /** In bytes. */
   readonly size: number;

@@ -1,6 +1,6 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
 
-/** What is known now, or a promise of it that does not reject. */
+/** A value, or a promise of it that does not reject. */
 type Now<Value> = () => Value | Promise<Value>;
 
 /** Adds a gauge whose value is asked for at each scrape. An undefined value is no sample: 0 would say that all is well. */

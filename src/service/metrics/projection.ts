@@ -15,17 +15,16 @@ const STATES = Object.keys({
   disconnected: 0,
 } satisfies Record<ProjectorStatus['state'], 0>);
 
-/** How far the lists are behind the log. */
+/** Distance between the lists and the end of the log. */
 export interface Lag {
   /** The age of the oldest event that is not applied: 0 where all are. */
   readonly seconds: number | undefined;
-  /** How many events are not applied, where the log can tell. */
+  /** Events that are not applied, where the log can tell. */
   readonly events: number | undefined;
 }
 
 const UNKNOWN: Lag = { seconds: undefined, events: undefined };
 
-/** What the lag of a projector is measured with. */
 export interface LagSources {
   readonly log: EventLog;
   readonly model: ReadModel & Generations;

@@ -1,7 +1,7 @@
 import { type Registry } from 'prom-client';
 import { showLabelledGauge } from './gauge.js';
 
-/** Whether each part that `/health/ready` names works. */
+/** By name of the parts of `/health/ready`: true where one works. */
 export type ReadyParts = () => Promise<Readonly<Record<string, boolean>>>;
 
 /** Adds what `/health/ready` says. `parts` takes as long as that at most, 2 s; where it rejects, nothing is shown. */

@@ -4,22 +4,22 @@ import { TraceFlags } from '@opentelemetry/api';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
 import { BatchSpanProcessor, type ReadableSpan, type SpanProcessor } from '@opentelemetry/sdk-trace';
 
-/** How many ended spans wait to be sent, at most; further ones are dropped. About 4 MB. */
+/** Most ended spans that wait to be sent; further ones are dropped. About 4 MB. */
 const QUEUE = 2_048;
 
-/** How many spans are sent at once: making the JSON of so many keeps the event loop for about two milliseconds. */
+/** Spans sent at once: making the JSON of so many keeps the event loop for about two milliseconds. */
 const BATCH = 256;
 
-/** How long a span waits for others before it is sent, in milliseconds. */
+/** Milliseconds that a span waits for others before it is sent. */
 const DELAY_MS = 1_000;
 
 /**
- * How long the collector has to take a batch, in milliseconds, tries included; OTEL_EXPORTER_OTLP_TIMEOUT does not
- * change it. A service that stops waits so long for what it has still to send.
+ * Limit for the collector to take a batch, tries included; OTEL_EXPORTER_OTLP_TIMEOUT does not change it. A service that
+ * stops waits so long for what it has still to send.
  */
 const EXPORT_MS = 3_000;
 
-/** How often the log is told that spans are lost, in milliseconds. */
+/** Interval of warnings in the log that spans are lost. */
 const WARN_EVERY_MS = 5 * 60_000;
 
 /**

@@ -16,7 +16,7 @@ import { spanContextOf, traceparentOf } from './traceparent.js';
 /** The code of the problem document that was answered. */
 const PROBLEM_CODE = 'plants.problem.code';
 
-/** What the conventions name; any other method is `_OTHER`, since clients may send any that Node can parse. */
+/** Methods of the conventions; any other one is `_OTHER`, since clients may send any that Node can parse. */
 const METHODS: ReadonlySet<string> = new Set([
   ...['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'CONNECT', 'OPTIONS', 'TRACE', 'PATCH', 'QUERY'],
 ]);

@@ -16,7 +16,7 @@ export class Spans {
 
   constructor(readonly tracer: Tracer) {}
 
-  /** What `work` begins belongs to the request of this span. */
+  /** Makes the spans that `work` begins children of this request's span. */
   during(request: Span, work: () => void): void {
     this.#ofRequest.run(request, work);
   }

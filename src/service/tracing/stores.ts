@@ -18,8 +18,8 @@ import { endedBy, fail, type Spans } from './spans.js';
 import { spanContextOf } from './traceparent.js';
 
 /**
- * How old an event may be to have its apply traced, in milliseconds. What is older is history that is read again,
- * by a rebuild or after an outage: its trace is long closed, and there may be millions.
+ * Milliseconds within which an event has its apply traced. An older one is history that is read again, by a rebuild or
+ * after an outage: its trace is long closed, and there may be millions.
  */
 const YOUNG_MS = 10 * 60_000;
 
