@@ -17,7 +17,7 @@ export class Comparison {
   constructor(
     previous: ReadBytes,
     keys: readonly VerifierKey[],
-    /** How many events the checkpoint of the older bundle is of. */
+    /** Events of the older bundle's checkpoint. */
     private readonly size: number,
   ) {
     this.#batches = new BundleCheck({ keys, witnesses: [] }, {}).events(previous());

@@ -33,7 +33,6 @@ const FORMAT = 'plants-bundle';
 
 const VERSION = 1;
 
-/** What a bundle is about. */
 export interface BundleHeader {
   /** The signed checkpoint that all of it is proven against. */
   readonly checkpoint: string;
@@ -70,7 +69,7 @@ export interface PlantsLine extends RangeProof {
 /** The last line. */
 export interface EndLine {
   readonly kind: 'end';
-  /** How many events the bundle holds. */
+  /** Number of events in the bundle. */
   readonly events: number;
 }
 

@@ -32,16 +32,15 @@ import {
 } from './signed.js';
 import { encodeOwner, ownerPrefix, PlantsState, type StateEvent } from './state.js';
 
-/** What a bundle proves. */
 export interface ProvenBundle extends Signed {
   /** No event before this one is in the bundle. */
   readonly from: number;
   /** Only events of this owner are in it; undefined for those of all. */
   readonly owner: string | undefined;
-  /** How many events it holds. */
+  /** Number of events in it. */
   readonly events: number;
   /**
-   * Whether the state root of the checkpoint was computed again, and is the same: of one owner, no plant is missing then.
+   * True if the state root of the checkpoint was computed again, and is the same: of one owner, no plant is missing then.
    * False where the bundle does not hold what that takes, or too many plants. Undefined for a checkpoint without one.
    */
   readonly isStateProven: boolean | undefined;
@@ -57,7 +56,6 @@ export interface BundleRefusal extends Refusal {
   readonly index: number | undefined;
 }
 
-/** How a bundle is verified. */
 export interface BundleOptions extends Trust {
   /** An older checkpoint, of which the bundle has to be an extension. */
   readonly against?: string | Uint8Array | undefined;
@@ -100,7 +98,7 @@ export const openOlder = (
   { keys }: Pick<Trust, 'keys'>,
 ): Promise<OpenedCheckpoint> => about('the older checkpoint', () => openSigned(note, keys));
 
-/** What a stream gives, in pieces of PIECE_BYTES at most. It is cancelled where nobody reads on. */
+/** Reads in pieces of PIECE_BYTES at most. Cancels the stream where nobody reads on. */
 async function* piecesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
   const reader = stream.getReader();
   try {
@@ -122,7 +120,7 @@ export interface BundleEvent {
   readonly event: LogEvent;
 }
 
-/** What the bundle has to be an extension of: what was kept, and the checkpoint of the bundle that was kept. */
+/** Kept before, and the checkpoint of the kept bundle: this bundle has to extend both. */
 interface Older {
   readonly checkpoint?: Checkpoint | undefined;
   readonly bundle?: Checkpoint | undefined;
@@ -133,7 +131,7 @@ interface Begun {
   readonly header: BundleHeader;
   readonly checkpoint: OpenedCheckpoint;
   readonly signed: Signed;
-  /** What the names of the streams of its owner begin with; undefined where it holds the events of all. */
+  /** Beginnings of the names of its owner's streams; undefined where it holds the events of all. */
   readonly streams: readonly string[] | undefined;
 }
 
@@ -154,7 +152,7 @@ export class BundleCheck {
   #state: PlantsState | undefined;
   /** Of the owner, where the bundle begins with the first event. */
   #owned: OwnersPlants | undefined;
-  /** Whether the state is the one that was signed; of one owner undefined until a line says what is beside its plants. */
+  /** True if the state is the signed one; of one owner undefined until a line says what is beside its plants. */
   #isStateProven: boolean | undefined;
   /** Only where all events are there. */
   #erased: ErasedEvents | undefined;
@@ -172,7 +170,7 @@ export class BundleCheck {
     return this.#first().header;
   }
 
-  /** How many events there will be; undefined where that is not known. */
+  /** Number of events there will be; undefined where that is not known. */
   get total(): number | undefined {
     if (!this.#begun || this.#begun.streams) return undefined;
     return this.#begun.checkpoint.size - this.#begun.header.from;
@@ -199,7 +197,7 @@ export class BundleCheck {
     if (!this.#ended) throw cutOff('the bundle is cut off: here should be more of it');
   }
 
-  /** What it proves. Only after `events` has come to its end. */
+  /** Returns what it proves. Only after `events` has come to its end. */
   proven(): ProvenBundle {
     const { header, signed, checkpoint } = this.#first();
     return {
@@ -306,7 +304,7 @@ export class BundleCheck {
     }
   }
 
-  /** Where the events so far are as many as those of an older checkpoint, they have to be the same. */
+  /** Throws BundleRefused where the events so far are as many as those of an older checkpoint, and others. */
   #compareRoots({ streams }: Begun): void {
     for (const older of [this.older.checkpoint, this.older.bundle]) {
       if (streams || older?.size !== this.#tree.size || older.size === 0) continue;
@@ -319,7 +317,10 @@ export class BundleCheck {
     }
   }
 
-  /** Whether the state after the events so far could be compared with what a checkpoint of them commits to. Throws BundleRefused. */
+  /**
+   * Returns true if the state after the events so far could be compared with what a checkpoint of them commits to. Throws
+   * BundleRefused.
+   */
   #compareState({ size, stateRoot }: Checkpoint): boolean {
     // Of a state between the beginning and the end of an erasure not all events are left.
     if (!stateRoot || (this.#erased && this.#erased.unrecorded.size > 0)) return false;
@@ -451,7 +452,7 @@ const needBeginning = (older: Checkpoint, { size }: Checkpoint, from: number): v
     );
 };
 
-/** What the names of the streams of an owner's plants and requests begin with. */
+/** Beginnings of the names of the streams of an owner's plants and requests. */
 export const streamsOf = (owner: string): string[] =>
   ['plant-', 'request-'].map((kind) => `${kind}${encodeOwner(owner)}/`);
 
@@ -461,7 +462,7 @@ export class OwnersPlants {
 
   constructor(
     private readonly owner: string,
-    /** What the checkpoint of the bundle commits to. */
+    /** Of the bundle's checkpoint. */
     private readonly stateRoot: Hash,
   ) {}
 
@@ -469,7 +470,9 @@ export class OwnersPlants {
     this.#state.add(event);
   }
 
-  /** Whether these are all plants of the owner in the state; false where they were too many to keep. Throws ProofRefused. */
+  /**
+   * True if these are all plants of the owner in the state; false where they were too many to keep. Throws ProofRefused.
+   */
   areAll(beside: RangeProof): boolean {
     const entries = this.#state.entries();
     if (!entries) return false;

@@ -34,7 +34,6 @@ export const compare = (one: Uint8Array, other: Uint8Array): number => {
   return one.length - other.length;
 };
 
-/** Whether these are the same bytes. */
 export const isSame = (one: Uint8Array, other: Uint8Array): boolean => compare(one, other) === 0;
 
 const BASE64 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';

@@ -13,8 +13,8 @@ import {
 import { quoted } from './refused.js';
 
 /**
- * What a log held when its key signed this: C2SP tlog-checkpoint (https://c2sp.org/tlog-checkpoint), a signed note
- * whose text is the log's name, the size of its tree, and its root.
+ * C2SP tlog-checkpoint (https://c2sp.org/tlog-checkpoint): a signed note whose text is the log's name, the size of its
+ * tree, and its root.
  */
 export interface Checkpoint {
   /** Which log it is of: one line, not empty. The name of the log's key is the same. */
@@ -45,7 +45,7 @@ export const parseCheckpoint = (text: string): Checkpoint => {
   return checkpoint;
 };
 
-/** Whether a tree of this size can have this root: the empty tree has one root only. */
+/** True if a tree of this size can have this root: the empty tree has one root only. */
 export const isRootPossible = ({ size, root }: Checkpoint): boolean => size > 0 || isSame(root, EMPTY_ROOT);
 
 /** As `parseCheckpoint`, but that it takes any root of an empty tree. */

@@ -13,9 +13,9 @@ import {
 import { quoted } from './refused.js';
 
 /**
- * What a witness says of a checkpoint: C2SP tlog-cosignature (https://c2sp.org/tlog-cosignature), the Ed25519 type. A
- * cosignature states that, at its time, this was the largest tree of the log that the witness had seen, and that it was
- * consistent with all trees before. The keys have the type `cosignature`.
+ * C2SP tlog-cosignature (https://c2sp.org/tlog-cosignature), the Ed25519 type. A cosignature states that, at its time,
+ * this was the largest tree of the log that the witness had seen, and that it was consistent with all trees before. The
+ * keys have the type `cosignature`.
  */
 
 /** A verified cosignature. */

@@ -114,7 +114,7 @@ const nodeKey = ({ createPublicKey }: NodeCrypto, publicKey: Uint8Array): object
 export const signed = (message: Uint8Array, privateKey: object): Uint8Array =>
   needNode().sign(null, message, privateKey);
 
-/** Whether the message is signed by the key. Only where there is node:crypto: browsers answer later, see `verifiedLater`. */
+/** True if the key signed the message. Only where there is node:crypto: browsers answer later, see `verifiedLater`. */
 export const isSigned = ({ publicKey, message, signature }: SignedMessage): boolean => {
   const crypto = needNode();
   return crypto.verify(null, message, nodeKey(crypto, publicKey), signature);

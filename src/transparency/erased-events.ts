@@ -111,7 +111,7 @@ interface ErasureRecord {
   readonly digest: string;
 }
 
-/** What an event records of an erasure; undefined for another event, and for one that breaks the rules of its type. */
+/** Returns an event's record of an erasure; undefined for others, and where it breaks the rules of its type. */
 const recordIn = ({ stream, type, data, metadata }: ErasableEvent): ErasureRecord | undefined => {
   if (stream !== ERASURES_STREAM || type !== 'OwnerErased' || !hasFields(data, 3)) return undefined;
   if (!isObject(metadata) || metadata.schemaVersion !== 1) return undefined;

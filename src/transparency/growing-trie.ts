@@ -42,7 +42,7 @@ export interface TrieState {
 /** Gives the node of a number. Throws where it has none. */
 export type StoredNodeReader = (number: number) => StoredNode;
 
-/** What a store has to write, together. */
+/** Written by a store together. */
 export interface TrieGrowth {
   readonly state: TrieState;
   /** Nodes by number; undefined for those that are gone. */

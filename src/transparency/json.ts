@@ -7,7 +7,7 @@ export const jsonIn = (text: string): unknown => {
   }
 };
 
-/** Whether a JSON value is an object, and no array. */
+/** True for a JSON object, false for an array. */
 export const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 

@@ -7,7 +7,7 @@ import { cosignedBy, openSigned, type Signed, type Trust } from './signed.js';
 import { encodeOwner, KEY_BYTES, ownerPrefix, plantKey, plantValue } from './state.js';
 import { type TrieEntry } from './trie.js';
 
-/** How a list proof begins: what `plants check` knows it by. */
+/** Beginning of a list proof, by which `plants check` knows it. */
 export const LIST_PROOF_BEGINS = '{"format":"plants-list","version":1,';
 
 /** The most plants of one list proof: those of a page. */
@@ -25,7 +25,7 @@ export interface ListProof {
   readonly owner: string;
   /** Only plants with greater ids are listed. */
   readonly after: number | undefined;
-  /** Whether no plant of the owner comes after the page. */
+  /** True if no plant of the owner comes after the page. */
   readonly isLast: boolean;
   readonly plants: readonly ListedPlant[];
   /** An owner's page, or that there is no plant of this owner. */

@@ -54,7 +54,7 @@ export const nodeHash = (left: Hash, right: Hash): Hash => {
 /** The root of a tree without leaves. */
 export const EMPTY_ROOT: Hash = sha256('');
 
-/** Whether a tree can have so many leaves. */
+/** True for a possible number of leaves. */
 export const isSize = (size: number): boolean => Number.isSafeInteger(size) && size >= 0;
 
 /** Throws RangeError for what is no size of a tree. */

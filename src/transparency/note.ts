@@ -58,13 +58,13 @@ export interface NoteSignature {
   readonly name: string;
   readonly id: string;
   readonly signature: Uint8Array;
-  /** Where it stands, from 1. */
+  /** From 1. */
   readonly line: number;
 }
 
 /** A well-formed note whose signatures have not been verified. */
 export interface Note {
-  /** What is signed: it ends in a newline. */
+  /** The signed part: it ends in a newline. */
   readonly text: string;
   readonly signatures: readonly NoteSignature[];
 }
@@ -73,8 +73,8 @@ export interface Note {
 export type Verify = (signed: SignedMessage) => boolean;
 
 /**
- * What `open` gives, in browsers too, where signatures are verified later: it is called twice there, and has to ask for the
- * same signatures both times. Rejects with what it throws.
+ * Returns what `open` returns, in browsers too, where signatures are verified later: it is called twice there, and has to
+ * ask for the same signatures both times. Rejects with what it throws.
  */
 export const verifiedLater = async <Result>(open: (verify: Verify) => Result): Promise<Result> => {
   const asked: SignedMessage[] = [];
@@ -107,7 +107,7 @@ export const verifierKey = (
   return { name, id: keyId(name, typedKey(publicKey, type)), publicKey };
 };
 
-/** How a key is named to people. */
+/** Name of a key for people. */
 export const keyName = ({ name, id }: Pick<VerifierKey, 'name' | 'id'>): string => `${name}+${id}`;
 
 /** A key as auditors are given it ("vkey"): `plants.example+530d903a+AekyeR…`. */

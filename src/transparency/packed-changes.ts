@@ -6,7 +6,7 @@ const VALUE_BYTES = 32;
 /** A change in a block of them: its key, whether it has a value (1 or 0), and the value. */
 const CHANGE_BYTES = KEY_BYTES + 1 + VALUE_BYTES;
 
-/** What is set in a trie, or removed from it: `value` is undefined where the entry goes. */
+/** An entry that is set in a trie; `value` is undefined where the entry goes. */
 export interface TrieChange {
   /** 40 bytes. */
   readonly key: Uint8Array;
@@ -47,7 +47,6 @@ export class PackedChanges {
   }
 }
 
-/** How many changes a block has. */
 const countOfChanges = (packed: Uint8Array): number => packed.length / CHANGE_BYTES;
 
 /** The changes of a block as they were made. */

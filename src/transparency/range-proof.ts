@@ -63,12 +63,12 @@ export interface PageClaim {
   readonly prefix: Uint8Array;
   /** Only what is after this key; from the first one without it. */
   readonly after: Uint8Array | undefined;
-  /** Whether nothing of the list is after the page. */
+  /** True if nothing of the list is after the page. */
   readonly isLast: boolean;
   readonly page: readonly TrieEntry[];
 }
 
-/** What proves a page: `before` is the last entry up to `after`, where there is one. */
+/** `before` is the last entry up to `after`, where there is one. */
 export interface PageProof extends RangeProof {
   readonly before: TrieEntry | undefined;
 }
@@ -124,7 +124,6 @@ export const verifyAbsence = (root: Hash, prefix: Uint8Array, { instead, ...rang
     throw new ProofRefused('the entry and the proof do not come to the state root');
 };
 
-/** Whether a key begins with these bytes. */
 export const beginsWith = (key: Uint8Array, prefix: Uint8Array): boolean =>
   isSame(key.subarray(0, prefix.length), prefix);
 

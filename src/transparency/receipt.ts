@@ -20,7 +20,7 @@ export interface Receipt {
   readonly witnesses?: readonly string[];
 }
 
-/** How a C2SP tlog-proof begins. */
+/** Beginning of a C2SP tlog-proof. */
 export const TLOG_PROOF_BEGINS = 'c2sp.org/tlog-proof@v1\n';
 
 /** A receipt as text; `leaf` is the leaf's bytes, which stand in it as they are. */
@@ -41,14 +41,14 @@ export const tlogProofText = (
 export interface ProvenEntry extends Signed {
   /** Which event of the log it is, from 0. */
   readonly index: number;
-  /** What the tree holds of it, in base64. */
+  /** Base64 of its leaf's hash, which the tree holds. */
   readonly hash: string;
   readonly event: LogEvent;
-  /** Whether the event was erased: what stands in its place is shown, and its hash is still proven. */
+  /** True for an erased event: what stands in its place is shown, and its hash is still proven. */
   readonly isErased: boolean;
 }
 
-/** What proves that a leaf is in the tree of a checkpoint. */
+/** Proof that a leaf is in the tree of a checkpoint. */
 export interface EntryProof {
   readonly index: number;
   /** Hashes in base64, from the leaf up. */

@@ -1,4 +1,4 @@
-/** What does not hold, or is none of what it should be. The message is one line: the first thing that does not fit. */
+/** Thrown for what does not hold. The message is one line: the first thing that does not fit. */
 export class Refused extends Error {
   override readonly name: string = 'Refused';
 }
@@ -10,7 +10,7 @@ export interface Refusal {
   readonly reason: string;
 }
 
-/** What `check` gives, or the refusal that it throws. Other errors stay errors: they say nothing of the proof. */
+/** Returns the result of `check`, or its refusal. Other errors stay errors: they say nothing of the proof. */
 export const verdictOf = async <Proven>(check: () => Promise<Proven>): Promise<Proven | Refusal> => {
   try {
     return await check();

@@ -5,13 +5,13 @@ import { verifyConsistency } from './merkle.js';
 import { keyName, parseNote, type VerifierKey, verifiedLater } from './note.js';
 import { about, type Refusal, Refused, verdictOf } from './refused.js';
 
-/** Whom the reader trusts. These keys have to come by a way of their own, not with what is verified. */
+/** Keys that the reader trusts. They have to come by a way of their own, not with what is verified. */
 export interface Trust {
   /** Keys of the log, old and new. Without any it is only seen whether all fits together. */
   readonly keys: readonly VerifierKey[];
   /** Keys of witnesses; a cosignature by one of them that is wrong refuses the whole. */
   readonly witnesses: readonly VerifierKey[];
-  /** How many of these witnesses have to have cosigned; all of them, without it. */
+  /** Witnesses that have to have cosigned; all of them, without it. */
   readonly required?: number | undefined;
 }
 
@@ -22,7 +22,7 @@ export interface OpenedCheckpoint extends Checkpoint {
   readonly signedBy: VerifierKey | undefined;
 }
 
-/** Who stands for a checkpoint, as results tell it. */
+/** The signatures of a checkpoint, as results tell them. */
 export interface Signed {
   /** `consistent`: it fits together, but no key was given to verify the signature with. Anybody may have made it. */
   readonly verdict: 'proven' | 'consistent';

@@ -28,7 +28,7 @@ export interface StateEvent {
   readonly data: unknown;
 }
 
-/** What an event does to the state: `value` is undefined where the plant is removed. */
+/** `value` is undefined where an event removes the plant. */
 export interface StateChange {
   /** SHA-256 of the encoded owner, then the id in 8 bytes that keep its order. */
   readonly key: Uint8Array;
@@ -58,7 +58,7 @@ export const stateChangeOf = ({ stream, data, id }: StateEvent, head?: string): 
 const isRemoval = (data: unknown): boolean =>
   isObject(data) && Object.hasOwn(data, 'id') && !Object.hasOwn(data, 'name');
 
-/** What the leaf of an event begins with, `{"data":…,"id":…`. Throws RangeError for data without a canonical form. */
+/** Beginning of an event's leaf, `{"data":…,"id":…`. Throws RangeError for data without a canonical form. */
 export const leafHead = (id: string, data: unknown): string => canonical({ data, id }).slice(0, -1);
 
 /** An owner, well-formed Unicode, as it stands in names of streams. */
@@ -68,7 +68,7 @@ export const encodeOwner = (owner: string): string =>
     (mark) => `%${mark.charCodeAt(0).toString(16).toUpperCase()}`,
   );
 
-/** What the keys of an owner's plants begin with; the owner as `encodeOwner` writes it. */
+/** Beginning of the keys of an owner's plants; the owner as `encodeOwner` writes it. */
 export const ownerPrefix = (encodedOwner: string): Uint8Array => {
   const known = prefixes.get(encodedOwner);
   if (known) return known;

@@ -35,7 +35,7 @@ export class TileRefused extends Refused {
   override readonly name = 'TileRefused';
 }
 
-/** Where a tile is served, below the log's prefix: `tile/0/x001/x234/067.p/5`. */
+/** Path of a tile below the log's prefix: `tile/0/x001/x234/067.p/5`. */
 export const tilePath = ({ level, index, width }: Tile): string => {
   const digits = String(index);
   const groups = digits.padStart(Math.ceil(digits.length / 3) * 3, '0').match(/\d{3}/g) ?? [];
@@ -65,7 +65,7 @@ export const parseTilePath = (path: string): Tile => {
   return tile;
 };
 
-/** How many hashes or entries a place has in a tree of `size` leaves: 0 to 256. */
+/** Hashes or entries at a place in a tree of `size` leaves: 0 to 256. */
 export const tileWidth = (level: Tile['level'], index: number, size: number): number => {
   const held = Math.floor(size / TILE_WIDTH ** (level === 'entries' ? 0 : level));
   const full = Math.floor(held / TILE_WIDTH);
@@ -73,7 +73,7 @@ export const tileWidth = (level: Tile['level'], index: number, size: number): nu
   return index === full ? held % TILE_WIDTH : 0;
 };
 
-/** Where the tiles keep a node: as `count` hashes of the tile from the hash `from` on, which it is the root of. */
+/** Place of a node in the tiles: the root of `count` hashes of the tile, from the hash `from` on. */
 export interface TilePlace {
   readonly level: number;
   readonly index: number;
@@ -82,7 +82,7 @@ export interface TilePlace {
   readonly count: number;
 }
 
-/** Where the tiles keep a node; a node whose `count` is 1 is written there as it becomes complete. */
+/** Place of a node in the tiles; one whose `count` is 1 is written there as it becomes complete. */
 export const placeOf = ({ level, index }: TreeNode): TilePlace => {
   const count = 2 ** (level % TILE_HEIGHT);
   const perTile = TILE_WIDTH / count;
