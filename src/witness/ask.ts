@@ -1,6 +1,6 @@
 import { type AskWitness } from '../audit/witnessing.js';
 
-/** How long an answer may take, in milliseconds: longer than any that works, so that who is slow is not asked again. */
+/** Limit for an answer: longer than any that works, so that who is slow is not asked again. */
 const TIMEOUT_MS = 10_000;
 
 /** The longest answer of a witness that is read, in bytes: cosignatures of 5 kB each, or a checkpoint with them. */

@@ -6,7 +6,7 @@ import { fromBase64, isSame } from '../transparency/bytes.js';
 import { quoted } from '../transparency/refused.js';
 import { type AskWitness } from '../audit/witnessing.js';
 
-/** What the log shows does not hold. The message is one line. */
+/** Thrown for what the log shows and does not hold. The message is one line. */
 export class LogRefused extends Error {
   override readonly name = 'LogRefused';
 
@@ -35,14 +35,13 @@ export interface Seen extends Signed {
   readonly witnesses: readonly VerifierKey[];
 }
 
-/** What a monitor follows, and how. */
 export interface MonitorOptions {
-  /** Where the service is: the URL before `/log`. */
+  /** The URL before `/log`. */
   readonly url: string;
   /** The log's keys, old and new. */
   readonly keys: readonly VerifierKey[];
   readonly witnesses: readonly VerifierKey[];
-  /** How many of `witnesses` must have cosigned each checkpoint. */
+  /** Number of `witnesses` that must have cosigned each checkpoint. */
   readonly required: number;
   readonly ask: AskWitness;
   /** Waits before a checkpoint is read again that has too few cosignatures: they come after the signature. */
@@ -51,7 +50,7 @@ export interface MonitorOptions {
   readonly keep: (note: string) => void;
 }
 
-/** How often a checkpoint is read that has too few cosignatures. */
+/** Most readings of a checkpoint that has too few cosignatures. */
 const READS_FOR_WITNESSES = 10;
 
 /** Follows a log from outside: each checkpoint has to go on from the last one that was verified. */

@@ -10,14 +10,14 @@ const MAX_BODY = 128 * 1024;
 /** Connections at a time. More are closed at once; each may hold MAX_BODY in memory. */
 const MAX_CONNECTIONS = 500;
 
-/** How long a client may take for its request, and for its headers, in milliseconds: a request is a few kB. */
+/** Limits for a client's request, and for its headers: a request is a few kB. */
 const REQUEST_MS = 10_000;
 const HEADERS_MS = 5_000;
 
-/** How long an idle connection is kept, in milliseconds: a log submits a checkpoint a second, or one an hour. */
+/** Lifetime of an idle connection: a log submits a checkpoint a second, or one an hour. */
 const KEEP_ALIVE_MS = 15_000;
 
-/** How long requests in progress may take at a stop, in milliseconds. */
+/** Limit for requests in progress at a stop. */
 const STOP_MS = 3_000;
 
 /** A witness that listens. */
@@ -26,9 +26,8 @@ export interface ListeningWitness {
   stop(): Promise<void>;
 }
 
-/** What the witness reports about its requests, one line each. */
+/** Takes reports on its requests, one line each. */
 export interface WitnessReport {
-  /** What it has found out about a log. */
   readonly onFound: (message: string) => void;
   readonly onError: (message: string) => void;
 }
