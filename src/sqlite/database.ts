@@ -76,10 +76,7 @@ export const prepareColumns = <Row extends readonly unknown[]>(db: Database, sql
   };
 };
 
-/**
- * How long a statement waits for another process's lock, in milliseconds: longer than any transaction, shorter than a
- * client waits.
- */
+/** Limit of a statement for another process's lock: longer than any transaction, shorter than a client waits. */
 export const BUSY_TIMEOUT_MS = 5_000;
 
 /** Primary result codes, https://www.sqlite.org/rescode.html */
@@ -110,11 +107,11 @@ export const sqliteCode = (error: unknown): number | undefined => {
   return WITHOUT_CODE.find(([words]) => words.test(message))?.[1];
 };
 
-/** Whether SQLite's error passes by itself, and nothing was written: a full disk, or a lock of somebody else. */
+/** True if SQLite's error passes by itself, and nothing was written: a full disk, or a lock of somebody else. */
 export const isPassing = (error: unknown): boolean =>
   [SQLITE.FULL, SQLITE.BUSY].some((code) => code === sqliteCode(error));
 
-/** What an operator can do about SQLite's error on a file, in one line. */
+/** Says in one line what an operator can do about SQLite's error on a file. */
 export const explainSqliteError = (error: unknown, file: string): string => {
   switch (sqliteCode(error)) {
     case SQLITE.BUSY:
@@ -141,5 +138,5 @@ export const explainSqliteError = (error: unknown, file: string): string => {
   }
 };
 
-/** Whether a path is something else than a regular file. */
+/** True for anything but a regular file. */
 const isNoFile = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false })?.isFile() === false;

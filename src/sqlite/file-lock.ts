@@ -1,7 +1,7 @@
 import { DatabaseSync } from './database.js';
 import { createFile, inTransaction } from './open-file.js';
 
-/** How long the lock is waited for, in milliseconds: it is held for one or two, and who waits blocks its thread. */
+/** Limit for the lock: it is held for a millisecond or two, and waiting blocks the thread. */
 const WAIT_MS = 250;
 
 /** Runs work that no other process does at the same time. Throws what the work throws. */

@@ -68,7 +68,7 @@ export class FileNames {
     this.shm.seen = shm;
   }
 
-  /** Whether the folder was moved or removed, or another file system was mounted over it. */
+  /** True if the folder was moved or removed, or another file system was mounted over it. */
   folderIsAnother(): boolean {
     return 'kind' in lookAt(this.#folder);
   }

@@ -104,10 +104,7 @@ const prepareFile = (db: Database, format: FileFormat): void => {
   });
 };
 
-/**
- * Whether the file is empty; in a transaction, as another process may be creating it. Throws for a file of another
- * kind.
- */
+/** True for an empty file; in a transaction, as another process may be creating it. Throws for a file of another kind. */
 const isNew = (db: Database, format: FileFormat): boolean => {
   const application = pragma(db, 'application_id');
   const version = pragma(db, 'user_version');

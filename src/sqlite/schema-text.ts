@@ -7,7 +7,7 @@ interface SchemaEntry {
 }
 
 /**
- * What of a file's schema is not as `create` makes it, in one clause; undefined where all of it is. Tables, indexes,
+ * Says in one clause how a file's schema differs from what `create` makes; undefined where it does not. Tables, indexes,
  * triggers and views are compared, text by text: a collation or an index changes what a query finds. `mayHave` names
  * tables that do no harm.
  */
