@@ -78,7 +78,7 @@ export const startIdleTimer = (run: () => void, ms: number): Timer => runtime.st
 const TICK_MS = 250;
 
 /**
- * How long to wait for a look that is due in `ms` milliseconds, 250 at least: until the tick that is nearest to that.
+ * Returns the milliseconds to wait for a look that is due in `ms`, 250 at least: until the tick that is nearest to that.
  * An idle process wakes up less often where its looks come together.
  */
 export const untilTick = (ms: number): number => {
