@@ -135,8 +135,9 @@ export class OwnedFile extends SeenFile {
     if ('kind' in now) return now.message;
     for (const name of ['database', 'wal', 'shm'] as const) {
       const { path, seen } = this.#names[name];
-      // The file itself has another size only after pages were moved; the other two grow.
-      if (name === 'database' ? now[name].size !== seen.size : now[name].size < seen.size)
+      // The file itself is written only where pages are moved; the other two grow.
+      const isChanged = now[name].size !== seen.size || now[name].mtimeNs !== seen.mtimeNs;
+      if (name === 'database' ? isChanged : now[name].size < seen.size)
         return `${path} was cut or written over by something else while it was in use`;
     }
     this.#names.accept(now);

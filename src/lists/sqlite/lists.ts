@@ -318,7 +318,8 @@ class OwnedLists extends ReadableLists<OwnedFile> implements ReadModelStore {
   async #writable(generation: Generation): Promise<OwnedFile> {
     const file = this.found(generation);
     await file.mayApply();
-    return this.found(generation);
+    this.#assertThere(file); // a write makes a file that was cut as long as it was
+    return file;
   }
 
   protected override failed(file: OwnedFile, error: unknown): Error {
