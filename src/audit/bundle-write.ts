@@ -211,7 +211,7 @@ const firstIndex = async (
   if (asked === undefined) return 0;
   if (/^(0|[1-9]\d{0,15})$/.test(asked)) {
     if (Number(asked) <= size) return Number(asked);
-    throw new ExportRefused(`--from ${asked}: the checkpoint that was signed last holds ${size} events`);
+    throw new ExportRefused(`--from ${asked}: the last signed checkpoint is of size ${size}`);
   }
   const position = await knownPosition(log, asked, '--from');
   const mark = (await store.markOfPosition(position)) ?? { index: 0, before: START };
@@ -221,7 +221,9 @@ const firstIndex = async (
     if (event.position >= position) return index;
     index += 1;
   }
-  throw new ExportRefused(`--from ${asked}: the checkpoint that was signed last does not reach so far yet`);
+  throw new ExportRefused(
+    `--from ${asked}: the last signed checkpoint does not reach so far yet: try again in some seconds`,
+  );
 };
 
 /** The events from one index up to, but without, another. */

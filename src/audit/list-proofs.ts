@@ -89,8 +89,8 @@ export class ListProofs {
       if (signal.aborted)
         throw new NotSignedYet(
           root
-            ? 'the state of the last checkpoint is not the present one yet'
-            : 'the last checkpoint commits to no state: the next one, after the next write, does',
+            ? 'the stored state is not that of the last checkpoint yet: try again'
+            : 'the last checkpoint commits to no state: ask again after the next write',
         );
       await pause(LOOK_EVERY_MS, signal);
     }
@@ -118,7 +118,9 @@ export class ListProofs {
     // has is up to its owner: who creates and deletes one plant all day shall not keep the log busy with each list.
     for (let after: bigint | undefined; event && !isIt(event);) {
       if (after !== undefined && signal.aborted)
-        throw new NotSignedYet('a plant of the list has too many events, and was changed a moment ago');
+        throw new NotSignedYet(
+          'a plant of the list has too many events, and was changed a moment ago: try again',
+        );
       const page = await this.log.readStream(stream, after, PAGE);
       event = page.find(isIt) ?? page.at(-1);
       after = event?.revision;

@@ -99,9 +99,7 @@ export class PublishedTree {
     const fault = faultOfCheckpoint(checkpoint, this.keys);
     if (fault !== undefined) {
       await this.store.raise({ ...broken(fault), raisedAt: this.now().toISOString() });
-      throw new LogAltered(
-        `the stored checkpoint of ${checkpoint.size} events is not the one that was signed`,
-      );
+      throw new LogAltered(`the stored checkpoint of size ${checkpoint.size} is not the one that was signed`);
     }
     this.#verified = checkpoint.note;
   }

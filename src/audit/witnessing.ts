@@ -194,7 +194,7 @@ export class Witnessing {
       if (size > latest.size)
         return this.#disagreement(
           client,
-          `it has cosigned ${size} events, and this tree has ${latest.size}`,
+          `it has cosigned a tree of size ${size}, and this one has ${latest.size}`,
           signal,
         );
       if (size !== old) reply = await this.#addCheckpoint(client, latest, (old = size), signal);

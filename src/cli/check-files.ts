@@ -106,7 +106,7 @@ async function* unpacked(
   await packed.drain();
   // Node ignores what follows a zero after the end; only padding consists of zeros alone.
   if (packed.count - unpacker.bytesWritten > packed.zeros)
-    throw new BundleRefused('the file goes on after the end of what is compressed');
+    throw new BundleRefused('other bytes follow the end of the compressed data: copy the file again');
 }
 
 const unzstd = (file: string): Duplex & { readonly bytesWritten: number } => {

@@ -54,7 +54,7 @@ const verdictOn = async (
   if (text === undefined) return { verdict: 'refused', reason: 'this is not UTF-8' };
   const result = await verifyListProof(text, trust);
   if (result.verdict === 'refused' || owner === undefined || result.owner === owner) return result;
-  const reason = `it is of ${JSON.stringify(result.owner)}, not of ${JSON.stringify(owner)}`;
+  const reason = `the list is of ${JSON.stringify(result.owner)}, not of ${JSON.stringify(owner)}`;
   return { verdict: 'refused', reason };
 };
 

@@ -39,7 +39,7 @@ export const check = async (
   try {
     const checked = await watched({ json }, checking);
     if (owner !== undefined && checked.owner !== owner)
-      throw new BundleRefused(`it is of ${ownerText(checked)}, not of ${JSON.stringify(owner)}`);
+      throw new BundleRefused(`the bundle is of ${ownerText(checked)}, not of ${JSON.stringify(owner)}`);
     print({ json }, asJson(checked), asText(checked));
     return true;
   } catch (error) {

@@ -155,7 +155,7 @@ const copyRest = async (
     const result = await oldest;
     void inFlight.shift();
     if (result.position <= last)
-      throw new CopyRefused('the target has changed the order: copy into an empty one');
+      throw new CopyRefused('the target has its events in another order: copy into an empty log');
     last = result.position;
     done += 1;
     onProgress({ phase: 'copying', unit: 'events', done: events + done, total });

@@ -62,7 +62,7 @@ export const withStoresHere = async (config: Config, needed: StoresNeeded, run: 
     needed.lists &&
     new OpenedWhenAsked<ReadModelStore>(async () => {
       if (log && !log.store)
-        throw new ReadModelUnavailable('it is not asked: the event log says which lists are its own');
+        throw new ReadModelUnavailable('the lists are not read: which ones they are stands in the event log');
       return openReadModel(readModel, log?.store?.identity() ?? '', warn, 'read');
     }, new ReadModelUnavailable(SILENT));
   if (partial) await loadClients(eventLog, readModel); // on a busy machine a second is over before they are loaded

@@ -44,6 +44,6 @@ export const demandOf = ({
   witnessesRequired: required = witnesses.length,
 }: Omit<KeyOptions, 'key'>): WitnessDemand => {
   if (required > witnesses.length)
-    throw new UsageError(`--witnesses-required ${required}: --witness names ${witnesses.length}`);
+    throw new UsageError(`--witnesses-required ${required}: --witness names only ${witnesses.length}`);
   return { witnesses, required };
 };

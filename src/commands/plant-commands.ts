@@ -182,7 +182,7 @@ export const ensurePlant = async (
 const effectOfStored = (event: RecordedEvent): PlantEffect => {
   const fact = decode(event);
   if (fact.kind === 'plant') return effectOf(fact.event);
-  throw new EventRefused(event.stream, event.revision, 'it does not belong into the stream of a plant');
+  throw new EventRefused(event.stream, event.revision, 'it does not belong in the stream of a plant');
 };
 
 /**
@@ -221,7 +221,7 @@ const isOf =
     (metadata as Partial<EventMetadata> | null)?.causationId === commandId;
 
 const tooManyRaces = (): LogUnavailable =>
-  new LogUnavailable(`${RACES} other writers of the same plant were faster`);
+  new LogUnavailable(`other requests changed the same plant ${RACES} times in between`);
 
 /** The id of a command's event: a version 5 UUID (RFC 9562), so that a retry appends the same events. */
 export const eventId = (commandId: string, index: number | string): string =>

@@ -110,7 +110,7 @@ const run = async (
       return [operationEvent(REBUILDS_STREAM, state.revision, decided, operator, now())];
     },
     tooManyRaces: () =>
-      new OperationRefused('another operation was recorded meanwhile: look at the status, and try again'),
+      new OperationRefused('another operation was recorded in between: look at the status, and try again'),
   });
   return typeof done === 'string' ? done : (decided?.data.rebuild ?? '');
 };
@@ -175,6 +175,6 @@ export const skipEvent = async (
     decide: (revision) => [
       operationEvent(SKIPS_STREAM, revision, { type: 'EventSkipped', data }, operator, now()),
     ],
-    tooManyRaces: () => new OperationRefused('others skip events at the same time: try again'),
+    tooManyRaces: () => new OperationRefused('other commands skip events at the same time: try again'),
   });
 };

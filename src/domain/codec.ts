@@ -74,7 +74,7 @@ export const tryDecode = (stored: StoredEvent, upcasters: Upcasters = UPCASTERS)
     if (!isKnown(type)) throw new Reason(`unknown type ${quoted(type)}`, 'unknown_type');
     const { streams, versions }: EventVersions = upcasters[type];
     if (!stored.stream.startsWith(streams))
-      throw new Reason(`a ${type} belongs into a stream that begins with ${streams}`);
+      throw new Reason(`a ${type} belongs in a stream that begins with ${streams}`);
     const stated = objectIn(stored.data);
     const number = versionIn(stored.metadata);
     const version = versions[number - 1];

@@ -30,7 +30,7 @@ export const idempotencyKeyReused = (): DomainError =>
 export const ownerErasing = (): DomainError =>
   new DomainError(
     'owner_erasing',
-    'Everything that is stored for this account is being erased. When that is over, in some seconds, you can begin again.',
+    'Everything that is stored for this account is being erased. In some seconds the account can be used again, and is empty.',
   );
 
 /**

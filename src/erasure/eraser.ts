@@ -360,7 +360,7 @@ export class Eraser {
       record: { stream: ERASURES_STREAM, expected: revision ?? 'none', event: record },
     };
     const erased = await log.erase(erasing, signal);
-    if (erased) options.onDone(`erasure ${erasure}: ${events.length} events are erased`);
+    if (erased) options.onDone(`erasure ${erasure}: events erased: ${events.length}`);
     return erased !== undefined;
   }
 

@@ -168,7 +168,7 @@ const ROWS: readonly Row[] = [
     () =>
       new Problem(
         'owner_erasing',
-        'What was stored for this account has been erased, and the event log does not take this id or Idempotency-Key again yet: ask whoever runs this service. Others can be used.',
+        'Everything stored for this account was erased, and the event log does not take this id or Idempotency-Key again yet. Use another one, or ask the operator of this service.',
       ),
   ),
   soon(LogUnavailable, 'log_unavailable', 'Nothing was written. Try again.'),

@@ -164,7 +164,7 @@ export class Freshness {
     if (known !== undefined) return known;
     const head = await this.#ask(this.#head.askedSince(this.#since(arrived)));
     if (this.#doubtSince !== undefined)
-      throw new NotFreshYet('the log seems to lack what it held before: it is looked at again');
+      throw new NotFreshYet('the log seems to lack events that it held before: it is read again');
     if (!(await this.#ask(this.#isOfThisLog(page.generation))))
       throw new ReadModelAhead(
         'the lists contain events that the log does not hold: it was restored to an earlier state, or has lost events; the lists are made again from it',
@@ -178,7 +178,8 @@ export class Freshness {
     if (known) return known;
     const looking = (async () => {
       const anchors = await this.model.anchors(generation).catch((error: unknown) => {
-        if (error instanceof GenerationMissing) throw new NotFreshYet('these lists have just been replaced');
+        if (error instanceof GenerationMissing)
+          throw new NotFreshYet('these lists have just been replaced: ask again');
         throw error;
       });
       const found = await Promise.all(
@@ -203,7 +204,10 @@ export class Freshness {
       return await inTime(this.#patienceOfLists.signal(), answer);
     } catch (error) {
       if (error instanceof LogUnavailable || error instanceof TooLate)
-        throw new NotFreshYet('the log cannot be asked what lists have to contain', { cause: error });
+        throw new NotFreshYet(
+          'the end of the log cannot be read, so it is not known what lists must contain',
+          { cause: error },
+        );
       throw error;
     }
   }

@@ -144,7 +144,7 @@ const toldBy = ({ type, data }: OperationEvent): { readonly begun?: Told; readon
       return { begun: of('erasure', data.erasure, { reason: data.reason }) };
     case 'OwnerErased':
       return {
-        ended: of('erasure', data.erasure, { detail: `${data.events} events were erased from the log` }),
+        ended: of('erasure', data.erasure, { detail: `events erased from the log: ${data.events}` }),
       };
     case 'ErasureFinished':
       return { ended: of('erasure', data.erasure, { outcome: 'done' }) };

@@ -190,7 +190,7 @@ export class RemoteOperations implements Operations {
   }
 
   #noPlantStore(): ServiceRefused {
-    return new ServiceRefused('', `${this.url} is no plant store, or not this version of it: correct --url`);
+    return new ServiceRefused('', `${this.url} is not a plant store of this version: correct --url`);
   }
 
   async #ask(path: string, { method = 'GET', body, accept, signal }: Asked = {}): Promise<Response> {

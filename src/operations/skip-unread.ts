@@ -86,7 +86,7 @@ export const readUnread = async ({ log }: Pick<System, 'log'>, position: string)
   const refusal = tryDecode(event);
   if (!(refusal instanceof EventRefused))
     throw new OperationRefused(
-      'that event can be read, so it blocks nothing: only one that cannot is ever skipped',
+      'that event can be read, so it blocks nothing: only events that cannot be read are skipped',
     );
   const { kind, reason } = refusal;
   return { position, stream, revision: Number(revision), type, data, kind, reason };
@@ -96,6 +96,6 @@ export const readUnread = async ({ log }: Pick<System, 'log'>, position: string)
 export const assertNotNewer = ({ kind }: Pick<UnreadEvent, 'kind'>, force: boolean, how: string): void => {
   if (kind === 'newer_version' && !force)
     throw new OperationRefused(
-      `a newer version of this service has written that event: upgrade, and the list comes back with it. Skipped, it would stay left out; if that is meant, ${how}`,
+      `a newer version of this service has written that event: upgrade, and the list is answered again. Skipped, the event stays left out for good; to skip it all the same, ${how}`,
     );
 };

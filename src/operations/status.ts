@@ -204,7 +204,7 @@ const timesText = ({ count, message }: { readonly count: number; readonly messag
 const warningOf = (event: UnreadEvent, { blockedByUnknownEvent }: Rebuilds): string =>
   blockedByUnknownEvent?.position === event.position
     ? `${unreadText(event)}: no rebuild is begun or promoted here until this version is upgraded, or the event skipped (plants skip)`
-    : `${unreadText(event)}: it is passed over, and plants skip ends this warning`;
+    : `${unreadText(event)}: it is ignored, and plants skip ends this warning`;
 
 const readParked = async (
   { model }: System,

@@ -106,7 +106,7 @@ const signedState = async (tree: TreeStore, signal: AbortSignal): Promise<Signed
     if (state) {
       if (!state.computed || !isSame(state.computed, root))
         throw new StateAltered(
-          `the stored state does not come to the root that was signed with ${size} events: see docs/audit.md`,
+          `the stored state does not come to the root that was signed at size ${size}: see docs/audit.md`,
         );
       return { ...state, root };
     }

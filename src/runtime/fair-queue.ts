@@ -71,7 +71,7 @@ export class FairQueue {
       };
       const timer = startTimer(() => {
         leave();
-        reject(new NotBegun(`it was not its turn within ${waitMs} ms`));
+        reject(new NotBegun(`it waited longer than ${waitMs} ms for its turn`));
       }, waitMs);
       signal.addEventListener('abort', aborted);
       own.add(go);

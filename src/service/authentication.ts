@@ -36,7 +36,11 @@ export const rateLimitsOf = async (
     if (perMinute === 'off') return undefined;
     const onState = (reason: string | undefined): void => {
       if (reason === undefined) logger.info({ policy }, 'rate limits hold across processes again');
-      else logger.warn({ policy, reason }, 'rate limits hold in this process alone for now');
+      else
+        logger.warn(
+          { policy, reason },
+          'the shared rate limits cannot be reached, each process counts alone for now',
+        );
     };
     return new CountedRateLimit(policy, perMinute, counters && { counters, onState });
   };

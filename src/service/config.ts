@@ -85,7 +85,7 @@ export interface Config {
 /** Reads the settings; throws ConfigError at the first bad one. */
 export const loadConfig = (env: Environment): Config => {
   for (const [name, instead] of Object.entries(REMOVED_SETTINGS))
-    if (env[name]) throw new ConfigError(`${name} is gone: ${instead}`);
+    if (env[name]) throw new ConfigError(`${name} is no longer a setting: ${instead}`);
   const dataDir = path(env, 'DATA_DIR');
   const eventLog = eventLogOf(env, dataDir);
   const readModel = readModelOf(env, dataDir);

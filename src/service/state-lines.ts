@@ -73,7 +73,7 @@ export const logRefusal = (logger: Logger, notice: RefusalNotice): void => {
     case 'passed over': {
       const { stream, revision, kind, reason } = notice.refused;
       const event = { position: notice.position, stream, revision: String(revision), kind, reason };
-      logger.warn(event, 'an event that concerns no list cannot be read, and is passed over');
+      logger.warn(event, 'an event that concerns no list cannot be read, and is ignored');
     }
   }
 };

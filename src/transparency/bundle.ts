@@ -327,7 +327,7 @@ export class BundleCheck {
     const root = this.#state?.root();
     if (root && !isSame(root, stateRoot))
       throw new BundleRefused(
-        `the state root of the checkpoint of ${size} events is not that of these events`,
+        `the state root of the checkpoint of size ${size} is not that of these events`,
         this.#line,
       );
     return root !== undefined;
@@ -366,7 +366,7 @@ export class BundleCheck {
           : `here stands event ${index}: one is missing, or they are in another order`,
       );
     if (index < this.#next) throw this.refusal('the events are not in order', index);
-    if (index >= size) throw this.refusal(`the tree has only ${size} events`, index);
+    if (index >= size) throw this.refusal(`the tree has only the size ${size}`, index);
   }
 
   #needOwned(

@@ -88,7 +88,7 @@ export class ErasedEvents {
     const tally = this.#tallyOf(erasure);
     const { hashes } = tally;
     if (hashes.length !== events)
-      return `it says that the erasure ${erasure} has erased ${events} events, and ${hashes.length} are erased`;
+      return `it says that the events erased by ${erasure} are ${events}, and there are ${hashes.length}`;
     if (digestOfErased(hashes) !== digest)
       return `the events that the erasure ${erasure} has erased are not those that it says`;
     if (tally.isRecorded) return `the erasure ${erasure} is recorded twice`;

@@ -125,8 +125,7 @@ const bytesIn = (encoded: unknown, length: number, where: string): Uint8Array =>
   return bytes;
 };
 
-const wrong = (where: string): ProofRefused =>
-  new ProofRefused(`what it says under ${where} is not possible`);
+const wrong = (where: string): ProofRefused => new ProofRefused(`its value under ${where} is not possible`);
 
 const refuse = (where: string): never => {
   throw wrong(where);

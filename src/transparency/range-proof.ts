@@ -111,7 +111,7 @@ export const verifyAbsence = (root: Hash, prefix: Uint8Array, { instead, ...rang
   if (!instead) {
     if (!isSame(root, EMPTY_ROOT)) throw new ProofRefused('the state is not empty, and no entry is shown');
     if (range.left.length + range.right.length > 0)
-      throw new ProofRefused('there is something beside an empty state');
+      throw new ProofRefused('the state is empty, and something else is shown');
     return;
   }
   if (beginsWith(instead.key, prefix))

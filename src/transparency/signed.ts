@@ -131,7 +131,7 @@ export const needComparable = (older: Checkpoint, newer: Checkpoint): void => {
   needNotShorter(older, newer);
   if (older.size === newer.size && !isSame(older.root, newer.root))
     throw new Refused(
-      `what was kept from before is of ${newer.size} events too, and they are not the same ones: the log was altered`,
+      `the older checkpoint is of size ${newer.size} too, and of other events: the log was altered`,
     );
   needSameState(older, newer);
 };
@@ -139,7 +139,7 @@ export const needComparable = (older: Checkpoint, newer: Checkpoint): void => {
 /** Throws Refused where two checkpoints are of different logs. */
 export const needSameLog = (older: Checkpoint, newer: Checkpoint): void => {
   if (older.origin !== newer.origin)
-    throw new Refused('what was kept from before is of another log: its origin is another one');
+    throw new Refused('the older checkpoint is of another log: its origin is another one');
 };
 
 /** Throws Refused where the newer checkpoint is of fewer events than the older one. */
@@ -149,7 +149,7 @@ export const needNotShorter = (older: Checkpoint, { size }: Checkpoint): void =>
 
 /** Why something of `size` events does not go on from something older. */
 export const goesOnFurther = (older: number, size: number): string =>
-  `what was kept from before is of ${older} events, and this is of ${size}: it is the older one, or the log was cut off`;
+  `the older checkpoint is of size ${older}, and this one of ${size}: the two were mixed up, or the log was cut off`;
 
 /** Throws Refused where two checkpoints of the same size commit to different states. */
 export const needSameState = (older: Checkpoint, newer: Checkpoint): void => {

@@ -82,7 +82,7 @@ export class Monitor {
       }
       if (read === READS_FOR_WITNESSES)
         throw new LogRefused(
-          `its checkpoint of ${seen.size} events is cosigned by ${seen.witnesses.length} of the witnesses, and not by ${this.options.required}`,
+          `its checkpoint of size ${seen.size} is cosigned by ${seen.witnesses.length} of the witnesses, and not by ${this.options.required}`,
         );
       await this.options.waitForWitnesses(signal);
     }
@@ -103,16 +103,16 @@ export class Monitor {
     if (!known) return;
     const refused = (reason: string): LogRefused =>
       new LogRefused(reason, { kept: known.note, shown: now.note });
-    if (now.size < known.size) throw refused(`it went back from ${known.size} events to ${now.size}`);
+    if (now.size < known.size) throw refused(`it went back from size ${known.size} to ${now.size}`);
     if (now.origin !== known.origin)
       throw refused(
         `its checkpoint is of ${quoted(now.origin)}, and the last one was of ${quoted(known.origin)}`,
       );
     if (now.size === known.size) {
       if (!isSame(now.root, known.root))
-        throw refused(`two histories: its key has signed two roots of ${now.size} events`);
+        throw refused(`two histories: its key has signed two roots of size ${now.size}`);
       if (now.stateRoot && known.stateRoot && !isSame(now.stateRoot, known.stateRoot))
-        throw refused(`its key has signed two state roots of the same ${now.size} events`);
+        throw refused(`its key has signed two state roots of size ${now.size}`);
       return;
     }
     if (known.size === 0) return;
@@ -174,7 +174,7 @@ const proofIn = (answer: string): Uint8Array[] => {
 /** A checkpoint in words; `before` is the size of the last one. */
 export const seenText = ({ origin, size, witnesses }: Seen, before: number | undefined): string =>
   [
-    `verified: ${size} events of ${origin}`,
+    `verified: size ${size} of ${origin}`,
     before !== undefined ? `which go on from the ${before} before` : 'the first checkpoint that is kept',
     ...(witnesses.length > 0 ? [`cosigned by ${witnesses.map(keyName).join(', ')}`] : []),
   ].join(', ');

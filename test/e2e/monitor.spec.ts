@@ -114,7 +114,7 @@ describe('plants monitor and a log that lies', () => {
     const { status, reason, evidence = [] } = await answered(noteOf('b', 5));
     expect({ status, reason }).toEqual({
       status: 1,
-      reason: 'two histories: its key has signed two roots of 5 events',
+      reason: 'two histories: its key has signed two roots of size 5',
     });
     expect(evidence.map((file) => readFileSync(file, 'utf8'))).toEqual([noteOf('a', 5), noteOf('b', 5)]);
     const roots = evidence.map((file) => openKnown(readFileSync(file), [key]).checkpoint.root);
@@ -123,7 +123,7 @@ describe('plants monitor and a log that lies', () => {
   });
 
   it.each<[string, number, string, RegExp]>([
-    ['goes back', 4, '', /it went back from 5 events to 4/],
+    ['goes back', 4, '', /it went back from size 5 to 4/],
     ['goes on from another history', 9, proofOf('b', 5, 9), /does not come to the root of the first/],
     ['gives a proof of other sizes', 9, proofOf('a', 4, 9), /the proof is too|does not come to/],
     ['gives no proof', 9, '<html>', /its answer is no proof of consistency/],
@@ -154,7 +154,7 @@ describe('plants monitor and a log that lies', () => {
       /is not by that key, or not of/,
     );
     expect((await answered(note, '--witness', witnessVkey)).reason).toBe(
-      'its checkpoint of 5 events is cosigned by 0 of the witnesses, and not by 1',
+      'its checkpoint of size 5 is cosigned by 0 of the witnesses, and not by 1',
     );
   });
 
@@ -176,7 +176,9 @@ describe('plants monitor and a log that lies', () => {
     expect(await usage('ftp://a', '--key', vkey)).toMatch(/must be a URL/);
     expect(await usage('http://u:p@a', '--key', vkey)).toMatch(/no user, query or fragment/);
     expect(await usage(log.url, '--key', vkey, '--every', '100000')).toMatch(/at most 86400/);
-    expect(await usage(log.url, '--key', vkey, '--witnesses-required', '1')).toMatch(/--witness names 0/);
+    expect(await usage(log.url, '--key', vkey, '--witnesses-required', '1')).toMatch(
+      /--witness names only 0/,
+    );
     expect(await usage(log.url, '--key', vkey, '--token', 'mine.jwt')).toMatch(
       /^.*It is gone: .*plants check.*$/m,
     );
@@ -202,7 +204,7 @@ describe('plants monitor and a service', () => {
       ['monitor', service.url, '--key', own, '--state', state, '--every', '1'],
       {},
     );
-    await monitor.says(/verified: \d+ events of plants\/.*, the first checkpoint that is kept\n/);
+    await monitor.says(/verified: size \d+ of plants\/.*, the first checkpoint that is kept\n/);
     await http.create({ id: 2, name: 'b', tag: '' }, { token });
     await monitor.says(/which go on from the \d+ before\n/);
     const { port } = service;

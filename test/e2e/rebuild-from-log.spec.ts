@@ -316,7 +316,7 @@ describe('lists built from the log', () => {
       expect((await alice.list()).body).toBe('[{"name":"before","tag":""},{"name":"after","tag":""}]');
       const line = service.logged.find(({ stream: its }) => its === 'plant-');
       expect(line).toMatchObject({ level: 'warn', revision: '0' });
-      expect(line?.msg).toMatch(/passed over/);
+      expect(line?.msg).toMatch(/ignored/);
     });
   });
 

@@ -112,6 +112,6 @@ const needConsole = async (page: string): Promise<void> => {
     );
   if (!answer.ok)
     throw new StartError(
-      `there is no console at ${page} (${answer.status}): CONSOLE is off there, or the process has not the role api`,
+      `there is no console at ${page} (${answer.status}): CONSOLE is off there, or the process does not have the role api`,
     );
 };

@@ -22,8 +22,7 @@ export const define = (command: Command): void => {
 The event is shown first. It stays in the log; a rebuild with --unskip looks at it again. The owner's list is brought
 up to date from the log and answered again, unless a later event cannot be read either. One that a newer version has
 written is refused: upgrade, and it is read. An owner of whom an event was left out cannot be erased: the decision names
-the stream, and stays. An event of an operation that cannot be read is passed over anyway; skipped,
-it is not warned of any more.
+the stream, and stays. An unreadable event of an operation is ignored anyway; skipped, it is not warned of.
 
 Example:
   npx plants skip --position 00000000000000000042 --reason 'written by a test, ticket 123'

@@ -62,7 +62,7 @@ const witness = async ({ name, log: logs, data: folder, host, port }: WitnessOpt
   const file = join(folder, 'witness.db');
   if (!isThere(file) && (await hasWitnessKey(folder)))
     throw new AuditKeyError(
-      `there is no ${file} beside the key: a key without its record could cosign a second history. Put the file back; if it is lost, move the key away, and give the logs the new one (docs/witnesses.md)`,
+      `there is no ${file} next to the key: a key without its record could cosign a second history. Put the file back; if it is lost, move the key away, and give the logs the new one (docs/witnesses.md)`,
     );
   const store = openWitnessStore(file); // before the key is made: a start that is cut off here can be repeated
   try {

@@ -27,7 +27,7 @@ const STOPPING_MS = 5_000;
 export const goneSignal = ({ raw: { socket } }: FastifyRequest, { raw }: FastifyReply): AbortSignal => {
   const gone = new AbortController();
   const abort = (): void => {
-    gone.abort(new Problem('request_timeout', 'You have closed the connection before the answer was there.'));
+    gone.abort(new Problem('request_timeout', 'The connection was closed before the answer was ready.'));
   };
   socket.once('end', abort);
   raw.once('close', () => {

@@ -134,7 +134,7 @@ export class IssuerKeys implements PublicKeys {
 
   #unavailable(): KeysUnavailable {
     const seconds = Math.ceil((this.#notBefore - this.now()) / 1_000);
-    return new KeysUnavailable("the issuer's keys cannot be had", Math.max(1, seconds));
+    return new KeysUnavailable("the issuer's keys cannot be fetched", Math.max(1, seconds));
   }
 
   /** Allows a fetch for a token that no key of the set fits, and counts it. */
@@ -207,7 +207,7 @@ const parsed = (text: string): Parameters<typeof createLocalJWKSet>[0] => {
   try {
     return JSON.parse(text) as Parameters<typeof createLocalJWKSet>[0];
   } catch {
-    throw new BadKeySet('it answers with something else than JSON');
+    throw new BadKeySet('its answer is not JSON');
   }
 };
 

@@ -38,9 +38,7 @@ export class LongLists {
     if (limit <= LONG_LIST) return read();
     const gone = new AbortController();
     raw.once('close', () => {
-      gone.abort(
-        new Problem('request_timeout', 'You have closed the connection before the answer was there.'),
-      );
+      gone.abort(new Problem('request_timeout', 'The connection was closed before the answer was ready.'));
     });
     return new Promise((resolve, reject) => {
       const readAndRest = async (): Promise<void> => {

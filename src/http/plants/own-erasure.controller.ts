@@ -27,7 +27,7 @@ export class OwnErasureController {
     if (!this.isAllowed)
       throw new Problem(
         'operation_refused',
-        'Owners cannot erase themselves here (OWNER_ERASURE is off): ask who runs this service to do it.',
+        'Owners cannot erase themselves here (OWNER_ERASURE is off): ask the operator of this service to do it.',
       );
     const { log, now } = this.system;
     const { owner, context } = plantRequestOf(request);

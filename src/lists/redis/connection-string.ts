@@ -130,7 +130,7 @@ const loginOf = (text: string): RedisLogin => {
   const [username = '', password = '', ...more] = text.split(':');
   if (password === '' || more.length > 0)
     throw new BadStoreUrl(
-      'what stands before @ in a Redis URL is user:password, or :password without a user; a colon within is %3A',
+      'the part before @ in a Redis URL is user:password, or :password without a user; a colon within is %3A',
     );
   return {
     username: username === '' ? undefined : decoded(username, 'the user name'),

@@ -192,7 +192,7 @@ const parameters = (query: string): Given => {
     const name = NAMES.get(flat(spelled));
     if (name === undefined)
       throw new BadStoreUrl(
-        `there is no parameter ${JSON.stringify(spelled.slice(0, 40))}; there are ${Object.keys(PARAMETERS).join(', ')}`,
+        `${JSON.stringify(spelled.slice(0, 40))} is not a parameter; the parameters are ${Object.keys(PARAMETERS).join(', ')}`,
       );
     if (given[name] !== undefined) throw new BadStoreUrl(`the parameter ${name} occurs twice`);
     const parameter: Parameter<string | number | boolean> = PARAMETERS[name];

@@ -353,7 +353,7 @@ class EventStoreLog extends EventLog {
     await this.redacted.refresh();
     if (!this.redacted.isEmpty)
       throw new StreamErased(
-        `${this.server.title} takes no events of an owner who was erased before a scavenge has ended and it was restarted`,
+        `${this.server.title} takes no events of an erased owner until a scavenge has ended and the server was restarted`,
       );
   }
 

@@ -90,7 +90,7 @@ export class Feed {
   };
 
   readonly #onLeft = (): void => {
-    this.#failure ??= new Error('nothing was heard on its connection');
+    this.#failure ??= new Error('the server sent nothing on its connection');
     this.wake();
   };
 

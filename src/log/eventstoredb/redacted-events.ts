@@ -266,7 +266,7 @@ export class RedactedEvents {
         break;
       default:
         throw new LogRefused(
-          `${this.server.title} holds something about erased events that this version does not know: upgrade it`,
+          `${this.server.title} holds records of erased events that this version does not know: upgrade this service`,
         );
     }
     this.#last = event;

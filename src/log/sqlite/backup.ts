@@ -76,8 +76,7 @@ export const restore = async (backup: string, log: string, watch: BackupWatch): 
   assertNew(log);
   assertUnowned(log);
   for (const left of ['-wal', '-shm', '-journal'].map((suffix) => `${log}${suffix}`))
-    if (isThere(left))
-      throw new BackupRefused(`${left} is there, and belongs to a log that is not: move it away`);
+    if (isThere(left)) throw new BackupRefused(`${left} belongs to a log that is not there: move it away`);
   createFolder(resolve(log), (message) => new BackupRefused(message)); // missing on a new machine
   return published(log, async (partial) => {
     const about = {

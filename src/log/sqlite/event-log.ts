@@ -689,7 +689,7 @@ const prepared = (db: Database, file: string): string => {
   );
   isOurs(db, file); // throws before anything is changed
   if (whileBusy(() => pragma(db, 'journal_mode = WAL')) !== 'wal')
-    throw new Refusal(`${file} is where SQLite has no write-ahead log: put it on a local disk`);
+    throw new Refusal(`SQLite's write-ahead log does not work where ${file} is: put it on a local disk`);
   // The first transaction is SQLite's to make durable: it may create the file. A checkpoint of SQLite hides its errors.
   db.exec(
     `PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = ${WAL_LIMIT}; PRAGMA cache_size = -${CACHE_KIB}; BEGIN IMMEDIATE`,

@@ -311,7 +311,7 @@ const eventsIn = (partial: string, last: number): number => {
       .prepare('SELECT count(*) AS events, coalesce(max(seq), 0) AS end FROM events')
       .get() as { events: number; end: number };
     if (events !== end || end < last)
-      throw new Error(`a copy would hold ${events} events of ${Math.max(end, last)}`);
+      throw new Error(`the copy would lack events: it holds ${events}, and the log ${Math.max(end, last)}`);
     return events;
   } finally {
     copy.close();

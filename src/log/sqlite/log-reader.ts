@@ -35,7 +35,7 @@ class SqliteLogReader extends LogReading {
   protected end(): number {
     this.assertOpen();
     if (this.shared?.isStopped)
-      throw new LogUnavailable(`files of ${this.file} were taken away, and it is not read any more`);
+      throw new LogUnavailable(`files of ${this.file} were removed or replaced: it is not read any more`);
     return this.shared ? this.shared.seq : this.stored();
   }
 

@@ -99,7 +99,7 @@ export class Delivery implements SpanProcessor {
     const now = performance.now();
     if (now - this.#warnedAt < WARN_EVERY_MS) return;
     this.#warnedAt = now;
-    this.warn(`traces do not reach the collector: ${reason} (${this.#lost} spans lost since the start)`);
+    this.warn(`traces do not reach the collector: ${reason} (spans lost since the start: ${this.#lost})`);
   }
 }
 

@@ -91,11 +91,11 @@ describe('a bundle', () => {
     await more.fill(10);
     expect(await checked(await more.bundle(), more)).toMatchObject({ events: 300 });
     await expect(more.bundle({ from: '301' })).rejects.toThrow(
-      '--from 301: the checkpoint that was signed last holds 300 events',
+      '--from 301: the last signed checkpoint is of size 300',
     );
     const last = String(await more.log.head());
     await expect(more.bundle({ from: last })).rejects.toThrow(
-      `--from ${last}: the checkpoint that was signed last does not reach so far yet`,
+      `--from ${last}: the last signed checkpoint does not reach so far yet: try again in some seconds`,
     );
     await more.remove();
   });

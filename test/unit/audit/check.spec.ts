@@ -353,7 +353,7 @@ describe('a bundle is refused', () => {
     expect(compared).toMatchObject({ line: 2, index: 0 });
     await rewritten.remove();
     const later = await refused('a later checkpoint', oldBundle, { against: foreignNote });
-    expect(later.message).toContain(`is of ${EVENTS} events, and this is of ${OLD}`);
+    expect(later.message).toContain(`is of size ${EVENTS}, and this one of ${OLD}`);
     expect((await refused('too late', late, { against: oldNote })).message).toContain('cannot be proven');
     expect((await refused('one owner', owned, { against: oldNote })).message).toContain('cannot be proven');
     const stranger = signNote(
@@ -585,7 +585,7 @@ describe('a checkpoint with a state root', () => {
   it('is refused at the last line where they do not', async () => {
     const { message, line, index } = await refused('another state', stating(whole, other));
     expect({ line, index }).toEqual({ line: linesOf(whole).length, index: undefined });
-    expect(message).toContain(`the state root of the checkpoint of ${EVENTS} events`);
+    expect(message).toContain(`the state root of the checkpoint of size ${EVENTS}`);
     await refused('the state before', stating(whole, stateOf(whole, EVENTS - 1)));
   });
 
@@ -594,7 +594,7 @@ describe('a checkpoint with a state root', () => {
     const plain = restated(whole, withoutState);
     expect(await check('older state', plain, { against })).toMatchObject({ isStateProven: undefined });
     const wrong = await refused('another older state', plain, { against: noteWith(oldNote, other) });
-    expect(wrong.message).toContain(`the state root of the checkpoint of ${OLD} events`);
+    expect(wrong.message).toContain(`the state root of the checkpoint of size ${OLD}`);
   });
 
   it('contradicts another one of the same events', async () => {

@@ -292,7 +292,7 @@ describe('the proof of a list', () => {
     ];
     for (const [where, change] of wrong)
       expect(await verdictOf(JSON.stringify({ ...proof, ...change }))).toBe(
-        `refused: what it says under ${where} is not possible`,
+        `refused: its value under ${where} is not possible`,
       );
     expect(await verdictOf('{"format":"plants-list","version":2}')).toMatch(/not a list proof of version 1/);
     expect(await verdictOf(older.slice(0, -2))).toMatch(/not a list proof of version 1/);

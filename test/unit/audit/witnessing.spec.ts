@@ -236,7 +236,7 @@ describe('an auditor with witnesses', () => {
       'claims a size that it cannot show',
       replies({ status: 409, type: 'text/x.tlog.size', body: '99999\n' }),
       'disagrees',
-      /has cosigned 99999 events, and this tree has 10/,
+      /has cosigned a tree of size 99999, and this one has 10/,
     ],
     [
       'refuses every proof and shows nothing',

@@ -127,7 +127,7 @@ describe('an altered log beside a bundle of what it was', () => {
       'DELETE FROM events WHERE seq > 100',
       'SELECT 1',
       100,
-      'it is the older one, or the log was cut off',
+      'the two were mixed up, or the log was cut off',
     ],
     [
       'and it was altered',
@@ -156,7 +156,7 @@ describe('an altered log beside a bundle of what it was', () => {
     rmSync(file('kept'));
     await exported('kept');
     expect(await compared('owner')).toMatch(
-      /^refused: .*of 271 events, and this is of 270: it is the older one/,
+      /^refused: .*of size 271, and this one of 270: the two were mixed up/,
     );
   });
 

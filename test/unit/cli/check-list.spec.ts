@@ -87,7 +87,7 @@ describe('plants check of a list proof', () => {
     const other: VerifierKey = newSigner();
     const stateless = text.replace(/plants-state\/v1 [^\\]*\\n/, '');
     for (const [content, question, reason] of [
-      [text, { owner: 'bob' }, 'it is of "alice", not of "bob"'],
+      [text, { owner: 'bob' }, 'the list is of "alice", not of "bob"'],
       [text, { trust: trusting(other) }, 'its checkpoint: '],
       [text, { trust: { ...trusting(log.key), witnesses: [other], required: 1 } }, ''],
       [stateless, { trust: trusting() }, 'its checkpoint commits to no state'],

@@ -188,7 +188,7 @@ describe('copying a log', () => {
         return appended;
       });
       await expect(copy(source, disordered.port)).rejects.toThrow(
-        'the target has changed the order: copy into an empty one',
+        'the target has its events in another order: copy into an empty log',
       );
     });
 

@@ -131,10 +131,10 @@ describe('the history of rebuilds', () => {
   it('refuses whoever is too slow five times', async () => {
     faults.every('append', lost());
     await expect(rebuild(olga)).rejects.toThrow(
-      new OperationRefused('another operation was recorded meanwhile: look at the status, and try again'),
+      new OperationRefused('another operation was recorded in between: look at the status, and try again'),
     );
     await expect(skip(0n)).rejects.toThrow(
-      new OperationRefused('others skip events at the same time: try again'),
+      new OperationRefused('other commands skip events at the same time: try again'),
     );
     expect(faults.calls('append')).toBe(10);
   });

@@ -197,8 +197,8 @@ describe('the codec', () => {
   });
 
   it.each([
-    ['request-anne/7', 'a PlantCreated belongs into a stream that begins with plant-'],
-    ['order-7', 'a PlantCreated belongs into a stream that begins with plant-'],
+    ['request-anne/7', 'a PlantCreated belongs in a stream that begins with plant-'],
+    ['order-7', 'a PlantCreated belongs in a stream that begins with plant-'],
     ['plant-anne', 'the name of its stream is not one of a plant'],
     ['plant-anne/07', 'the name of its stream is not one of a plant'],
     ['plant-%zz/7', 'the name of its stream is not one of a plant'],
@@ -232,7 +232,7 @@ describe('the codec', () => {
     [
       'in a stream of plants',
       { ...ACCEPTED, stream: 'plant-anne/7' },
-      'a RequestAccepted belongs into a stream that begins with request-',
+      'a RequestAccepted belongs in a stream that begins with request-',
     ],
     [
       'without a fingerprint',
@@ -259,7 +259,7 @@ describe('the codec', () => {
     [
       'in a stream of plants',
       { ...ACCEPTED, stream: 'plant-anne/7' },
-      'a RequestAccepted belongs into a stream that begins with request-',
+      'a RequestAccepted belongs in a stream that begins with request-',
     ],
   ])('refuses a request %s', (_name, changes, reason) => {
     expect(refusalOf(stored(changes)).reason).toBe(reason);

@@ -91,12 +91,12 @@ describe('a bundle with erased events', () => {
     [
       'with one event too few',
       { before: [1, 2], record: { events: 3, of: [1, 2, 3] } },
-      /has erased 3 events, and 2/,
+      /are 3, and there are 2/,
     ],
     [
       'with one event too many',
       { before: [1, 2, 3], record: { events: 2, of: [1, 2] } },
-      /has erased 2 events, and 3/,
+      /are 2, and there are 3/,
     ],
     [
       'with another event',
@@ -114,7 +114,7 @@ describe('a bundle with erased events', () => {
       { before: [1], record: { events: 1, of: [1], times: 2 } },
       /the erasure .* is recorded twice/,
     ],
-    ['with a record of none', { before: [], record: { events: 1, of: [1] } }, /has erased 1 events, and 0/],
+    ['with a record of none', { before: [], record: { events: 1, of: [1] } }, /are 1, and there are 0/],
   ])('is refused by both checkers %s', async (_what, told, says) => {
     expect(await tell(told)).not.toBe('');
     const [core, python] = await verdicts();

@@ -203,7 +203,7 @@ describe('backup and restore of an embedded log', () => {
       await backedUp();
       writeFileSync(at(`restored.db${suffix}`), 'of another log');
       await expect(restored()).rejects.toThrow(
-        `restored.db${suffix} is there, and belongs to a log that is not: move it away`,
+        `restored.db${suffix} belongs to a log that is not there: move it away`,
       );
       expect(existsSync(at('restored.db'))).toBe(false);
     });

@@ -132,7 +132,7 @@ describe('past operations', () => {
     await started(erasure);
     await erasures({ type: 'OwnerErased', data: { erasure, events: 3, digest: HASH } });
     expect(await operations()).toMatchObject([
-      { about: erasure, outcome: 'in_progress', detail: '3 events were erased from the log' },
+      { about: erasure, outcome: 'in_progress', detail: 'events erased from the log: 3' },
     ]);
     await erasures({ type: 'ErasureFinished', data: { erasure } });
     await started(SECOND);

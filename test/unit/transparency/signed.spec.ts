@@ -228,13 +228,13 @@ describe('two checkpoints', () => {
 
   it('are refused where they contradict each other', async () => {
     expect(await compared(noteOf(7), noteOf(7, { altered: true }), [])).toBe(
-      'what was kept from before is of 7 events too, and they are not the same ones: the log was altered',
+      'the older checkpoint is of size 7 too, and of other events: the log was altered',
     );
     const [one, other] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)];
     expect(await compared(noteOf(7, { state: one }), noteOf(7, { state: other }), [])).toMatch(
       /two state roots: the key that signed both has signed two histories$/,
     );
-    expect(await compared(noteOf(8), noteOf(7), [])).toMatch(/is of 8 events, and this is of 7/);
+    expect(await compared(noteOf(8), noteOf(7), [])).toMatch(/is of size 8, and this one of 7/);
   });
 
   it('are refused where one of them is none, or of another log', async () => {
@@ -246,7 +246,7 @@ describe('two checkpoints', () => {
     const known = trustOf({ key: [formatVerifierKey(log), formatVerifierKey(other)] });
     expect(await verifyExtension(noteOf(7), noteOf(8, { key: other }), proofOf(7, 8), known)).toHaveProperty(
       'reason',
-      'what was kept from before is of another log: its origin is another one',
+      'the older checkpoint is of another log: its origin is another one',
     );
   });
 });
