@@ -9,9 +9,11 @@ export const exitBy = (isWell: boolean): void => {
   process.exitCode = isWell ? EXIT.ok : EXIT.failed;
 };
 
-/** The last lines of each command's help. */
-export const EXITS =
-  '\nExit status: 0 success, 1 failure, 2 wrong usage or settings, 3 no log or service to reach, 130 interrupted.';
+/** The last lines of a command's help. */
+export const EXITS = '\nExit status: 0 success, 1 failure, 2 wrong usage or settings, 130 interrupted.';
+
+/** Of a command that may ask a running service. */
+export const EXITS_ASKING = EXITS.replace('130', '3 the service cannot be reached, 130');
 
 /** The arguments of a command cannot be used. The message is one line. */
 export class UsageError extends Error {

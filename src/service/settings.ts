@@ -9,7 +9,7 @@ export const SETTINGS = [
     name: 'METRICS_LISTEN',
     default: '',
     meaning:
-      'Where /metrics is, and /health a second time: HOST:PORT, an address of its own, or off. Unset: at HOST and PORT, beside the API.',
+      'Where /metrics is, and /health a second time: HOST:PORT, an address of its own, or off. Unset: at HOST and PORT, with the API.',
   },
   {
     name: 'DOCS',

@@ -79,8 +79,8 @@ const AskErase = ({ onClose }: { readonly onClose: () => void }) => {
     >
       <p>
         All plants and events of this owner are removed from all stores. It cannot be undone, and cannot be
-        stopped once it has begun. A hash of each event is left, so that proofs of before still verify.
-        Backups are out of its reach.
+        stopped once it has begun. A hash of each event is left, so that earlier proofs still verify. Backups
+        are out of its reach.
       </p>
       <Field label="Owner" {...field('owner')} dir="auto" hint="As tokens name the account, to the letter." />
       <Field

@@ -4,7 +4,7 @@ import { type Command, Help } from 'commander';
 type CommandEntry = readonly [
   description: string,
   file: () => Promise<{ readonly define: (command: Command) => void }>,
-  /** Its arguments, beside options. */
+  /** Its arguments. */
   argument?: string,
 ];
 
@@ -23,28 +23,22 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   copy: ['copy an event log into another one, and compare them at the end', () => import('./copy.js')],
   status: ['show processes, lists, rebuilds and what is wrong', () => import('./status.js')],
   rebuild: [
-    'rebuild the lists beside those that are answered, verify them, and switch over',
+    'rebuild the lists while the old ones are answered, verify them, and switch over',
     () => import('./rebuild.js'),
   ],
-  rollback: ['answer lists from what the last rebuild replaced', () => import('./rollback.js')],
-  verify: [
-    'compare the lists with the fold of the event log, and with the state that was signed',
-    () => import('./verify.js'),
-  ],
-  skip: ['leave an event that cannot be read out of the lists', () => import('./skip.js')],
-  erase: [
-    'remove everything of an owner from all stores; proofs of before still verify',
-    () => import('./erase.js'),
-  ],
+  rollback: ['go back to the lists from before the last rebuild', () => import('./rollback.js')],
+  verify: ['compare the lists with the event log, and with the signed state', () => import('./verify.js')],
+  skip: ['leave out of the lists an event that cannot be read', () => import('./skip.js')],
+  erase: ['remove everything of an owner from all stores; earlier proofs hold', () => import('./erase.js')],
   backup: ['copy the event log into one file, while the service writes to it', () => import('./backup.js')],
   restore: ['make the event log again from a backup', () => import('./restore.js')],
   history: ["show what has happened, or an owner's list as it was", () => import('./history.js')],
   export: [
-    'write events into one file, with what proves that they are those that were signed',
+    'write events into one file, with the proof that they are those that were signed',
     () => import('./export.js'),
   ],
   check: [
-    'prove what a file of plants export, or a list proof, says, with no server, no network and no database',
+    'verify a file of plants export, or a list proof, with no server, no network and no database',
     () => import('./check.js'),
     '<file>',
   ],
@@ -68,7 +62,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
 };
 
 /** The line in `--help` of the command that completes the others. */
-const COMPLETION = 'print what makes a shell complete commands and options';
+const COMPLETION = 'print the script that lets a shell complete commands and options';
 
 /**
  * Adds the commands to `program`: the one that is `wanted` with its options, the others with what `--help` says of them

@@ -1,6 +1,6 @@
 import { type Command } from 'commander';
 import { nonEmptyText } from '../arguments.js';
-import { EXITS } from '../exit-status.js';
+import { EXITS_ASKING } from '../exit-status.js';
 import { print } from '../terminal.js';
 import { operable, type OperateOptions, type Operating } from '../with-operations.js';
 
@@ -17,7 +17,7 @@ was signed: restore it first. Use the auditor's DATA_DIR, or the --url of a proc
 
 Example:
   npx plants audit-lift --reason 'log restored from the backup of last night, ticket 123'
-${EXITS}`,
+${EXITS_ASKING}`,
     );
   operable(command, () => ({ stores: { log: 'write', tree: true } }), lift);
 };

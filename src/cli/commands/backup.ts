@@ -2,7 +2,7 @@ import { type Command } from 'commander';
 import { type EventLogLocation, type SqliteLocation } from '../../service/store-locations.js';
 import { type LongOperation } from '../../operations/long-operation.js';
 import { type CopiedLog } from '../../log/backup.js';
-import { EXITS, UsageError } from '../exit-status.js';
+import { EXITS_ASKING, UsageError } from '../exit-status.js';
 import { watched } from '../progress.js';
 import { settings } from '../settings.js';
 import { duration, print, quantity, stopwatch } from '../terminal.js';
@@ -17,12 +17,12 @@ export const define = (command: Command): void => {
       'after',
       `
 The backup holds every write that was acknowledged before it began, and a checksum. It is compared with the log and
-checked before it gets its name, and nothing is overwritten. Only the event log needs one: the lists are built anew.
+checked before it gets its name, and nothing is overwritten. Only the event log needs one: the lists are made from it.
 For a log on EventStoreDB see docs/runbook.md, section 4.
 
 Example:
   npx plants backup --to /backups/events-$(date +%F).db
-${EXITS}`,
+${EXITS_ASKING}`,
     );
   const needsOf = (options: BackupOptions) => {
     if (!isElsewhere(options)) inFile(settings().eventLog);

@@ -7,7 +7,7 @@ import { addKeys, demandOf, type KeyOptions } from '../verifier-keys.js';
 /** Defines `plants check`. */
 export const define = (command: Command): void => {
   const cosigned = 'has to have cosigned the checkpoint, or a file with one in each line; several times';
-  addKeys(command.argument('<file>', 'what plants export wrote, or a list proof (GET /log/list)'), cosigned)
+  addKeys(command.argument('<file>', 'a file of plants export, or a list proof (GET /log/list)'), cosigned)
     .option('--against <file>', 'a checkpoint kept from before: the events go on from it')
     .option(
       '--previous <file>',
@@ -19,8 +19,8 @@ export const define = (command: Command): void => {
       'after',
       `
 It stops at the first line that does not fit, and names it. Each checkpoint has to be signed by one of the keys. Where
-the log records that its key was changed, it says so, and whether the old key has signed the change. Without --key it says only that the file fits together:
-anybody may have made it.
+the log records that its key was changed, it says so, and whether the old key has signed the change. Without --key it
+says only that the file fits together: anyone may have made it.
 
 Example:
   npx plants check events.ndjson.gz --key plants.vkey --against checkpoint-of-last-month

@@ -27,7 +27,7 @@ export const define = (command: Command): void => {
     .option('--json', 'print {link, expiresAt, opened}')
     .addHelpText(
       'after',
-      `\nWhoever has the link has what the token allows, until it expires.\n\nExample:\n  npx plants console --owner alice\n${EXITS}`,
+      `\nAnyone who has the link can do what the token allows, until it expires.\n\nExample:\n  npx plants console --owner alice\n${EXITS}`,
     )
     .action(openConsole);
 };

@@ -2,7 +2,7 @@ import { type Command } from 'commander';
 import { followErasure } from '../../operations/follow.js';
 import { confirm } from '../confirm.js';
 import { nonEmptyText } from '../arguments.js';
-import { EXITS } from '../exit-status.js';
+import { EXITS_ASKING } from '../exit-status.js';
 import { watched } from '../progress.js';
 import { print, printable, quantity } from '../terminal.js';
 import { operable, type OperateOptions, type Operating } from '../with-operations.js';
@@ -25,7 +25,7 @@ others and request logs: docs/erasure.md lists them.
 
 Example:
   npx plants erase --owner alice --reason 'request 4711'
-${EXITS} Not confirmed is failure, and so is an erasure of which something remains to be done by hand.`,
+${EXITS_ASKING} Not confirmed is failure, and so is an erasure of which something remains to be done by hand.`,
     );
   operable(command, needsOf, erase);
 };

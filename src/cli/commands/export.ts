@@ -27,7 +27,7 @@ export const define = (command: Command): void => {
     )
     .option(
       '--from <index>',
-      'the first event: how many are before it, as an older checkpoint says, or a position',
+      'the first event: the number of events before it (size of an older checkpoint), or its position',
       nonEmptyText,
     )
     .addOption(
@@ -37,13 +37,13 @@ export const define = (command: Command): void => {
     )
     .option(
       '--altered',
-      'what the log holds now, although it is not what was signed: for plants check --previous',
+      'the log as it is now, although it is not what was signed: for plants check --previous',
     )
     .option('--json', 'print {file, origin, size, from, events, seconds, alarm}, and no progress')
     .addHelpText(
       'after',
       `
-It holds the events up to the checkpoint that an auditor signed last, and runs beside the service. Nothing is
+The file holds the events up to the last signed checkpoint. The command runs while the service does. Nothing is
 overwritten. plants check, and docs/check.py, check it without the store; docs/audit.md says what that proves.
 
 Example:

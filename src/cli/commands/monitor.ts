@@ -40,7 +40,7 @@ export const define = (command: Command): void => {
       `
 It needs no token, no database and no settings. It prints a line for each new checkpoint that is signed by one of the
 keys and proven to go on from the last one, and ends with one line at the first that is not; both notes are then kept
-in files beside --state. A log that cannot be reached is tried again, with --once five times (docs/witnesses.md).
+in files next to --state. A log that cannot be reached is tried again, with --once five times (docs/witnesses.md).
 
 Example:
   npx plants monitor https://plants.example --key plants.vkey --state plants.checkpoint

@@ -1,7 +1,7 @@
 import { type Command } from 'commander';
 import { followRebuild, idleReason } from '../../operations/follow.js';
 import { positiveInteger } from '../arguments.js';
-import { EXITS, UsageError } from '../exit-status.js';
+import { EXITS_ASKING, UsageError } from '../exit-status.js';
 import { watched } from '../progress.js';
 import { duration, print, quantity, stopwatch } from '../terminal.js';
 import { GRACE_MS } from '../../commands/rebuilds.js';
@@ -24,7 +24,7 @@ fails by it. Where no service runs on an embedded log, this command does the wor
 
 Example:
   npx plants rebuild --rate 5000
-${EXITS} Cancelled or refused is failure.`,
+${EXITS_ASKING} Cancelled or refused is failure.`,
     );
   operable(command, needsOf, (operating, options: RebuildOptions) =>
     options.cancel

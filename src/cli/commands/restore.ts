@@ -12,7 +12,7 @@ import { quantity } from '../terminal.js';
 /** Defines `plants restore`. */
 export const define = (command: Command): void => {
   command
-    .requiredOption('--from <file>', 'what plants backup made')
+    .requiredOption('--from <file>', 'a file of plants backup')
     .option('--json', 'print {file, events, head, bytes, seconds}, and no progress')
     .addHelpText(
       'after',

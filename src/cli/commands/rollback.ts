@@ -1,7 +1,7 @@
 import { type Command } from 'commander';
 import { followRollback } from '../../operations/follow.js';
 import { nonEmptyText } from '../arguments.js';
-import { EXITS } from '../exit-status.js';
+import { EXITS_ASKING } from '../exit-status.js';
 import { watched } from '../progress.js';
 import { print } from '../terminal.js';
 import { operable, type OperateOptions, type Operating } from '../with-operations.js';
@@ -14,12 +14,12 @@ export const define = (command: Command): void => {
     .addHelpText(
       'after',
       `
-The way back is open for 15 minutes after a rebuild, or until the next one is promoted; while one is under way it waits.
+It works for 15 minutes after a rebuild, or until the next one is promoted; while one is running it waits.
 plants status shows it.
 
 Example:
   npx plants rollback --reason 'lists are slower than before'
-${EXITS}`,
+${EXITS_ASKING}`,
     );
   operable(
     command,

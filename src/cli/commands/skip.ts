@@ -4,7 +4,7 @@ import { OPERATION_STREAMS, ownerOfStream } from '../../domain/stream.js';
 import { confirm } from '../confirm.js';
 import { nonEmptyText } from '../arguments.js';
 import { shownData } from '../event-line.js';
-import { EXITS } from '../exit-status.js';
+import { EXITS_ASKING } from '../exit-status.js';
 import { print, printable } from '../terminal.js';
 import { operable, type OperateOptions, type Operating } from '../with-operations.js';
 
@@ -26,7 +26,7 @@ the stream, and stays. An unreadable event of an operation is ignored anyway; sk
 
 Example:
   npx plants skip --position 00000000000000000042 --reason 'written by a test, ticket 123'
-${EXITS} Not skipped is failure.`,
+${EXITS_ASKING} Not skipped is failure.`,
     );
   operable(command, () => ({ stores: { log: 'write', lists: true } }), skip);
 };

@@ -27,7 +27,7 @@ Example:
   npx plants status --json | jq '.problems'
 
 Exit status: 0 if all is well, 1 if something is blocked or disconnected, nothing projects, or a list is not answered
-(or on failure), 2 wrong usage or settings. Warnings do not count.`,
+(or on failure), 2 wrong usage or settings, 3 the service cannot be reached. Warnings do not count.`,
     );
   const needs = { stores: { log: 'read', lists: true, partial: true } } as const;
   operable(

@@ -14,20 +14,19 @@ export const define = (command: Command): void => {
     .addHelpText(
       'after',
       `
-It runs beside the service, under traffic. Nothing is mended: npx plants rebuild does that.
+It runs while the service does, under traffic. It changes nothing: npx plants rebuild mends lists.
 
 Example:
   npx plants verify --json | jq '.differences[]'
 
 A list that is not answered, since an event of its owner cannot be read, is no difference: it is counted as parked. An
 owner whose events this version cannot read, but is answered, is counted as unreadable: another version projects.
-
 While an owner is being erased, lists may differ for that alone: "erasing" is true then. Verify again afterwards.
-
 Where there is the tree of an auditor, each plant is also compared with the state that the last checkpoint commits to;
 "state" is null where there is none.
 
-Exit status: 0 if nothing differs, 1 if something does or cannot be compared, or on failure, 2 wrong usage or settings.`,
+Exit status: 0 if nothing differs, 1 if something does or cannot be compared, or on failure, 2 wrong usage or settings,
+3 the service cannot be reached, 130 interrupted.`,
     );
   operable(command, () => ({ stores: { apart: true } }), verify);
 };

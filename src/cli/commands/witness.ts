@@ -23,7 +23,7 @@ export const define = (command: Command): void => {
       verifierKeysOf('ed25519'),
       [],
     )
-    .option('--data <folder>', 'where its key and its memory are, and are made', nonEmptyText, './witness')
+    .option('--data <folder>', 'folder of its key and memory; made if missing', nonEmptyText, './witness')
     .option('--host <address>', 'the address that it listens on', nonEmptyText, '127.0.0.1')
     .option('--port <number>', 'the port that it listens on', portNumber, 3100)
     .addHelpText(

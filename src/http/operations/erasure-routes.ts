@@ -45,7 +45,7 @@ export const erasureRoutes = {
     scope: 'plants:erase',
     summary: 'Erase an owner',
     description:
-      'All plants and events of this owner are removed from all stores; a hash of each event is left, so that proofs of before still verify. It cannot be undone. Takes the scope `plants:erase`. A process with the role `auditor` does it.',
+      'All plants and events of this owner are removed from all stores; a hash of each event is left, so that earlier proofs still verify. It cannot be undone. Takes the scope `plants:erase`. A process with the role `auditor` does it.',
     headers: KEY,
     body: NewErasure,
     example: { owner: 'alice', reason: 'request 4711' },

@@ -252,7 +252,7 @@ export const operationRoutes = {
   requestRollback: {
     ...ORDER,
     path: '/operations/rollback',
-    summary: 'Answer lists from what the last rebuild replaced',
+    summary: 'Go back to the lists from before the last rebuild',
     description: 'For 15 minutes after a rebuild, or until the next one: `wayBack` of the status.',
     optionalBody: NewRollback,
     answers: { 202: accepted('It is requested.', RebuildAccepted) },

@@ -124,7 +124,7 @@ export const plantRoutes = {
     scope: 'plants:write',
     summary: 'Erase everything of yours, for good',
     description:
-      'All your plants and events are removed from all stores; a hash of each event is left, so that proofs of before still verify. It cannot be undone. Only where the service is set to allow it, else 409 `operation_refused`. Until it is over, some seconds, your writes are 410 `owner_erasing`; then you may begin again with nothing of before.',
+      'All your plants and events are removed from all stores; a hash of each event is left, so that earlier proofs still verify. It cannot be undone. Only where the service is set to allow it, else 409 `operation_refused`. Until it is over, some seconds, your writes are 410 `owner_erasing`; then you may begin again with nothing of before.',
     headers: { 'Confirm-Erasure': ConfirmErasure },
     answers: {
       202: {
