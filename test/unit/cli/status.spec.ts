@@ -102,19 +102,9 @@ const TOLD: readonly (readonly [what: string, report: object, ...lines: string[]
     'PROBLEM  the auditor ash/9 is blocked at position 7',
   ],
   [
-    'has a blocked auditor of few words',
-    auditor({ state: 'blocked' }),
-    'PROBLEM  the auditor ash/9 is blocked ',
-  ],
-  [
     'has a disconnected auditor',
     auditor({ state: 'disconnected', reason: 'no route' }),
     'PROBLEM  the auditor ash/9 is disconnected: no route',
-  ],
-  [
-    'has a disconnected auditor of few words',
-    auditor({ state: 'disconnected' }),
-    'PROBLEM  the auditor ash/9 is disconnected: ',
   ],
   ['signs with a key that the log has not recorded', signing({}), `${SIGNS} (not yet recorded in the log)`],
   ['signs with a recorded key', signing(RECORDED), SO_FAR],
