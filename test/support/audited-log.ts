@@ -135,14 +135,14 @@ export class AuditedLog {
     this.#change('events.db', sql, []);
   }
 
-  /** What a new auditor would know: nothing of what was signed. */
+  /** As for a new auditor: nothing that was signed is known. */
   forgetTree(): void {
     for (const table of ['checkpoints', 'tiles', 'marks']) this.tamper(`DELETE FROM ${table}`);
     this.tamper("UPDATE tree SET size = 0, position = '', hashes = x''");
     this.forgetState();
   }
 
-  /** What a version of before knew: no state. */
+  /** As after an older version: no state. */
   forgetState(): void {
     this.tamper('DELETE FROM state_nodes');
     this.tamper("UPDATE state SET size = 0, position = '', root = 0, next = 1");

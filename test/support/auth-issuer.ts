@@ -5,7 +5,6 @@ import { type JWK } from 'jose';
 /** An issuer's key endpoint on a free port of this machine. */
 export interface Issuer {
   readonly jwksUrl: URL;
-  /** How often the keys were fetched. */
   fetches(): number;
   publish(...keys: JWK[]): void;
   /** Answers with this status and text instead of keys. */

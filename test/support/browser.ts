@@ -5,7 +5,6 @@ import axe from 'axe-core';
 import { type Browser, type BrowserContext, type Page } from 'playwright-core';
 import { ensureChromium, launchChromium } from './chromium.js';
 
-/** Where the pictures of a run are. */
 const PICTURES = 'build/console-screenshots';
 
 const executablePath = ensureChromium();
@@ -13,10 +12,9 @@ const executablePath = ensureChromium();
 /** `describe` where there is a browser; else its tests are skipped, which was said. */
 export const describeInBrowser = executablePath === undefined ? describe.skip : describe;
 
-/** How long something may take to be seen, in milliseconds, on a machine that does something else as well. */
+/** Milliseconds, on a machine that does something else as well. */
 const SEEN_MS = 60_000;
 
-/** How a page is looked at. */
 interface PageLook {
   /** In pixels. */
   readonly width?: number;
@@ -25,7 +23,7 @@ interface PageLook {
   readonly others?: readonly string[];
 }
 
-/** What a browser shows of one file of tests, and everything that it complained of. */
+/** A browser for one file of tests, with everything that it complained of. */
 export class TestBrowser {
   /** Errors of scripts, reports of the Content Security Policy, and requests that left the service. */
   readonly complaints: string[] = [];
@@ -100,7 +98,7 @@ export const picture = async (page: Page, name: string): Promise<void> => {
   await page.screenshot({ path: join(PICTURES, `${name}.png`) });
 };
 
-/** What axe-core finds wrong with a page, by the rules of WCAG 2.2 AA and good practice: nothing. */
+/** Expects no finding of axe-core, by the rules of WCAG 2.2 AA and good practice. */
 export const expectAccessible = async (page: Page): Promise<void> => {
   await page.evaluate(axe.source);
   const { violations } = await page.evaluate<axe.AxeResults>('axe.run()');

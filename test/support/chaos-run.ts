@@ -17,15 +17,15 @@ export interface ChaosOptions {
   readonly owners: readonly string[];
   /** Each owner's plants have the ids 1 to this. */
   readonly ids: number;
-  /** How many faults there are, at moments chosen by the seed. */
+  /** At moments chosen by the seed. */
   readonly faults: number;
-  /** How many operations come to an end between one fault and the next, on average. */
+  /** Operations that end between two faults, on average. */
   readonly operationsBetween: number;
 }
 
 const shell = promisify(exec);
 
-/** What went wrong on purpose, each as often as the seed says. */
+/** Each as often as the seed says. */
 const FAULTS = [
   'kill api',
   'kill projector',
@@ -65,7 +65,7 @@ export class Chaos implements Stage {
   #requestsEnded = 0;
   #asked = 0;
   #nextFault: number;
-  /** Who waits for that many requests to have been answered or broken off. */
+  /** With the number of requests that must have been answered or broken off. */
   readonly #waiting = new Map<() => void, number>();
   #failure: unknown;
   /** Projectors that were killed and are being started again. */
@@ -179,7 +179,7 @@ export class Chaos implements Stage {
     return this.apis[0].service.events();
   }
 
-  /** How each process ended that nobody had asked to end, in the words of `TestService`. */
+  /** Ends of processes that no one had asked to end, in the words of `TestService`. */
   get endedUnasked(): readonly string[] {
     return [...this.apis, ...this.projectors].flatMap(({ service }) => service.endedUnasked);
   }

@@ -3,7 +3,6 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { CLI } from './http-cli.js';
 
-/** How long a process may take to end in order, in milliseconds. */
 const STOP_MS = 5_000;
 
 /** A `plants` that runs: what it says can be waited for, and it can be spoken to. */

@@ -37,7 +37,6 @@ interface Export {
   }[];
 }
 
-/** What a collector answers, if anything. */
 type Status = number | 'nothing';
 
 /** A collector of traces: takes OTLP over HTTP, in JSON, and keeps everything. */
@@ -71,7 +70,7 @@ export class Collector {
     return collector;
   }
 
-  /** What OTEL_EXPORTER_OTLP_ENDPOINT is to be. */
+  /** For OTEL_EXPORTER_OTLP_ENDPOINT. */
   get endpoint(): string {
     return `http://127.0.0.1:${(this.server.address() as AddressInfo).port}`;
   }

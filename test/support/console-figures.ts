@@ -10,10 +10,9 @@ import { Beside } from './console-page.js';
 import { HOUSEPLANTS } from './houseplants.js';
 import { TestService } from './service.js';
 
-/** How much slower than this machine the processor is. */
+/** Factor by which the processor is slower than this machine's. */
 const SLOWER = 4;
 
-/** How long a load runs, in milliseconds, by so many clients, in so many rounds. */
 const LOAD_MS = 4_000;
 const CLIENTS = 16;
 const ROUNDS = 5;

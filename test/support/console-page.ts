@@ -3,7 +3,6 @@ import { type TestBrowser } from './browser.js';
 import { type TestService } from './service.js';
 import { until } from './waiting.js';
 
-/** What a page is opened with. */
 interface Opened {
   readonly owner?: string;
   readonly scope?: string;

@@ -5,7 +5,7 @@ import { cosignaturesOf } from '../../src/transparency/cosignature.js';
 import { CosignedNotes, textFile } from '../../src/audit/cosigned-notes.js';
 import { parseVerifierKey } from '../../src/transparency/note.js';
 
-/** What a child adds to the file that an auditor's processes share. */
+/** Added by a child to the file that an auditor's processes share. */
 export interface ToCosign {
   readonly folder: string;
   /** Verifier keys of the log and of all witnesses. */

@@ -4,7 +4,7 @@ type Method<Port> = {
   [Name in keyof Port]: Port[Name] extends (...args: never[]) => unknown ? Name : never;
 }[keyof Port];
 
-/** What happens instead of a call. `proceed` makes the call after all. */
+/** Instead of a call. `proceed` makes the call after all. */
 export type Fault<Call> = Call extends (...args: infer Args) => infer Result
   ? (proceed: (...args: Args) => Result, ...args: Args) => Result
   : never;
@@ -52,7 +52,6 @@ export class Faults<Port extends object> {
     this.#once.delete(method);
   }
 
-  /** How often a method was called. */
   calls(method: Method<Port>): number {
     return this.#calls.get(method) ?? 0;
   }

@@ -23,7 +23,7 @@ export const obey = (plants: Plants, command: PlantCommand): 'done' | DomainErro
   return 'done';
 };
 
-/** What a list answers for these plants. */
+/** The answer of a list of these plants. */
 export const rowsOf = (plants: Plants): { id: number; row: string }[] =>
   [...plants]
     .sort(([a], [b]) => a - b)

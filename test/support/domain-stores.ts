@@ -108,7 +108,7 @@ export const contextOf = (changes: Partial<CommandContext> = {}): CommandContext
 export const run = (log: EventLog, owner: string, command: PlantCommand): Promise<Appended> =>
   runCommand({ log, now: noon, skips: () => readSkipsInForce(log) }, owner, command, contextOf());
 
-/** What a command came to: `done`, or the code of its refusal. */
+/** `done`, or the code of the command's refusal. */
 export const outcomeOf = async (running: Promise<unknown>): Promise<'done' | DomainErrorCode> => {
   try {
     await running;

@@ -26,7 +26,7 @@ export const now = (): Date => new Date();
 export const operator = { actor: { sub: 'operator' }, correlationId: 'test' };
 const yieldToLoop = (): Promise<unknown> => nextTurn();
 
-/** What is erased in tests; its name stands in no other text. */
+/** Name of who is erased in tests; it stands in no other text. */
 export const MARKER = 'MARKER-of-somebody';
 
 /** Log, lists and tree in one folder, with a projector and an auditor at work. */
@@ -38,7 +38,7 @@ export class ErasingStores {
   log!: EventLog;
   model!: ReadModelStore;
   tree!: TreeStore;
-  /** How long a rebuild is kept open after its switch, in milliseconds; undefined for the projector's own time. */
+  /** Time that a rebuild is kept open after its switch; undefined for the projector's own. */
   graceMs: number | undefined;
   #ends: (() => Promise<unknown>)[] = [];
 
@@ -175,7 +175,7 @@ export class ErasingStores {
     await until(isSigned);
   }
 
-  /** What a recheck of a log finds by the present tree, or another one. */
+  /** Compares a log with the present tree, or another one. */
   recheck(log = this.log, tree = this.tree) {
     const options = { now, yieldToLoop, patienceMs: 0, keys: [this.#key] };
     return recheck(log, tree, options, new AbortController().signal);

@@ -3,7 +3,7 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from './temporary-folder.js';
 
-/** What test/foreign/verify.go verifies: it says there what each is. */
+/** For test/foreign/verify.go, which explains each. */
 export interface ForeignInput {
   readonly logKey: string;
   readonly witnesses: readonly string[];
@@ -15,8 +15,8 @@ export interface ForeignInput {
 }
 
 /**
- * Where golang.org/x/mod may be, tried one after another, and never a network: Debian's package
- * golang-golang-x-mod-dev, and the modules that `go mod download` in test/foreign has brought.
+ * Places of golang.org/x/mod, tried one after another, and never a network: Debian's package golang-golang-x-mod-dev, and
+ * the modules that `go mod download` in test/foreign has brought.
  */
 const SOURCES: readonly Readonly<Record<string, string>>[] = [
   { GO111MODULE: 'off', GOPATH: '/usr/share/gocode' },
@@ -45,7 +45,6 @@ export class ForeignVerifier {
     return undefined;
   }
 
-  /** What it says to each of these. */
   says(inputs: readonly ForeignInput[]): string[] {
     const { stdout, stderr, status } = spawnSync(join(this.folder, 'verify'), {
       input: inputs.map((input) => `${JSON.stringify(input)}\n`).join(''),
@@ -60,5 +59,5 @@ export class ForeignVerifier {
   }
 }
 
-/** What Go says where it does not find a module. */
+/** Go's words for a missing module. */
 const IS_MISSING = /cannot find package|module lookup disabled|no required module|missing go\.sum/;

@@ -32,7 +32,7 @@ export const deletePlant = (id: number): DeletePlant => ({ type: 'DeletePlant', 
 export const plantAfter = (events: readonly PlantEvent[]): Plant | undefined =>
   events.reduce<Plant | undefined>((_plant, event) => effectOf(event).plant, undefined);
 
-/** What the rules say to a command: the events, or the code of the refusal. */
+/** The events of a command, or the code of its refusal. */
 export const verdict = (
   command: PlantCommand,
   history: readonly PlantEvent[],

@@ -1,7 +1,7 @@
-/** How often each amount of work is timed: the fastest counts, since others may have had to wait. */
+/** The fastest counts, since others may have had to wait. */
 const TRIES = 5;
 
-/** How many times longer work takes on sixteen times as much: about 16 where that grows with the size, 256 with its square. */
+/** Factor in time for sixteen times as much work: about 16 where that grows with the size, 256 with its square. */
 export const growth = (size: number, work: (size: number) => void): number => {
   const fastest = (of: number): number =>
     Math.min(

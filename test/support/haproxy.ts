@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { temporaryFolder } from './temporary-folder.js';
 
-/** Whether this machine has HAProxy on the PATH. Tests that need it say so and are left out where it has not. */
+/** Tests that need HAProxy on the PATH say so, and are left out without it. */
 export const hasHaproxy = (): boolean => {
   try {
     execFileSync('haproxy', ['-v'], { stdio: 'ignore' });
@@ -18,7 +18,7 @@ export const hasHaproxy = (): boolean => {
 
 /** HAProxy with deploy/haproxy.cfg, where only addresses differ: they are ports of this machine. */
 export class Haproxy {
-  /** What it logged: requests that failed, and servers that went down or up. */
+  /** Requests that failed, and servers that went down or up. */
   logged = '';
   readonly #folder = temporaryFolder();
   readonly #child: ChildProcess;

@@ -2,7 +2,6 @@ import { Agent, type IncomingHttpHeaders, request } from 'node:http';
 
 type Headers = Readonly<Record<string, string>>;
 
-/** What is sent. */
 export interface Sent {
   readonly method: 'GET' | 'POST' | 'DELETE';
   readonly path: string;
@@ -10,7 +9,6 @@ export interface Sent {
   readonly body?: string;
 }
 
-/** What came back, whole. */
 export interface Answer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
@@ -98,7 +96,7 @@ export const resolved = (reference: unknown, path: string): string => {
   return pathname + search;
 };
 
-/** Where the page after the one at `path` is, if there is one. */
+/** Path of the page after the one at `path`, if there is one. */
 export const nextPage = (
   { headers: { link } }: Pick<Answer, 'headers'>,
   path: string,

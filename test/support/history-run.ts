@@ -15,20 +15,20 @@ export interface RunOptions {
   readonly owners: readonly string[];
   /** Each owner's plants have the ids 1 to this. */
   readonly ids: number;
-  /** How many operations there are, about: every client finishes its last one. */
+  /** About: every client finishes its last one. */
   readonly operations: number;
-  /** How often the process is killed with -9, at moments chosen by the seed. */
+  /** With -9, at moments chosen by the seed. */
   readonly kills: number;
-  /** How often the read model is locked for a while, so that lists fall behind. */
+  /** Locks of the read model for a while, so that lists fall behind. */
   readonly locks: number;
-  /** What the operations wait for, and go on until then: up to ten times as many. */
+  /** The operations go on until this is true: up to ten times as many. */
   readonly happened?: () => boolean;
 }
 
 export interface Run {
   readonly operations: readonly Operation[];
   readonly log: readonly RecordedEvent[];
-  /** How often each outcome, and each code of a 503, occurred. */
+  /** By outcome, and by code of a 503. */
   readonly counts: Readonly<Record<string, number>>;
 }
 
@@ -78,14 +78,13 @@ export const removeReadModel = (dataDir: string): void => {
   rmSync(join(dataDir, 'lists'), { recursive: true, force: true });
 };
 
-/** What is counted for each request of a key whose outcome is not known yet. */
+/** Counted for each request of a key whose outcome is not known yet. */
 export const TRIED_AGAIN = 'tried again with its key';
 
-/** Where clients act. */
 export interface Stage {
   /** The ids of each owner's plants are 1 to this. */
   readonly ids: number;
-  /** Whether clients send back the positions that they were given, with half of their lists. */
+  /** Clients send back the positions that they were given, with half of their lists. */
   readonly sendsPositions: boolean;
   /** Resolves when there is another operation to do, or with false. */
   next(): Promise<boolean>;
@@ -205,7 +204,7 @@ class History implements Stage {
     this.#nextLock = this.#ended + 3 * this.options.clients;
   }
 
-  /** How many operations come to their end before the next kill: sometimes next to none. */
+  /** Operations that end before the next kill: sometimes next to none. */
   #pause(): number {
     const { operations, kills, clients } = this.options;
     if (this.#random() < 0.2) return clients + 1; // as many as the last kill has cut, and one more
@@ -243,7 +242,6 @@ class History implements Stage {
   }
 }
 
-/** What is known of one request of an operation. */
 type Tried = Outcome & { readonly cut?: true };
 
 /** One client with one connection. It does one thing at a time, and remembers the positions that it was given. */
@@ -358,7 +356,7 @@ export class HistoryClient {
   }
 }
 
-/** What an answer says, if it is one that the API has. */
+/** Reads an answer, if it is one that the API has. */
 const outcomeOf = (wish: Wish, answer: Answer): Outcome => {
   const { status, headers, body } = answer;
   const unexpected: Outcome = {

@@ -1,14 +1,13 @@
 import { OPERATION_STREAMS, plantStream, REQUEST_STREAMS } from '../../src/domain/stream.js';
 import { type Position, type RecordedEvent, START } from '../../src/log/event-log.js';
 
-/** What a client asked. */
 export type Wish =
   | Readonly<{ kind: 'create'; id: number; name: string; tag: string; key?: string }>
   | Readonly<{ kind: 'delete'; id: number; key?: string }>
   /** `atLeast` is the Plants-Position that the request carried. */
   | Readonly<{ kind: 'list'; limit: number; atLeast: Position }>;
 
-/** What the client knows about what became of it. */
+/** As far as the client knows. */
 export type Outcome =
   /** 201 or 204, with Plants-Position. */
   | Readonly<{ kind: 'acknowledged'; position: Position }>
@@ -20,7 +19,7 @@ export type Outcome =
   | Readonly<{ kind: 'unknown' }>
   /** The connection was refused, or 503 said that nothing was written; a list was not answered, or by a 503. */
   | Readonly<{ kind: 'nothing' }>
-  /** What the service must never answer. */
+  /** Never to be answered. */
   | Readonly<{ kind: 'unexpected'; answer: string }>;
 
 /** One request with its outcome; where the client tried again with its Idempotency-Key, all tries are one. */
@@ -37,7 +36,6 @@ export interface Operation {
   readonly outcome: Outcome;
 }
 
-/** What a history must not show. */
 export type Rule =
   | 'every answer is one that the API has'
   | 'positions ascend'
@@ -64,8 +62,8 @@ export interface Violation {
 
 export interface Promised {
   /**
-   * Whether lists go back in no process, whichever has answered before: without a switch between generations, after
-   * which others may answer from the one before for a moment. Else a process never goes back itself.
+   * Lists go back in no process, whichever has answered before: without a switch between generations, after which others
+   * may answer from the one before for a moment. Else a process never goes back itself.
    */
   readonly monotonicAcrossProcesses: boolean;
 }
@@ -123,7 +121,7 @@ const checkLog = (log: readonly RecordedEvent[], report: Report): void => {
   }
 };
 
-/** Where each operation wrote its plant's events. Reports events that nobody asked for. */
+/** Finds each operation's place in its plant's events. Reports events that no one asked for. */
 const explain = (
   log: readonly RecordedEvent[],
   byId: ReadonlyMap<string, Operation>,
@@ -190,7 +188,6 @@ const checkWrites = (
   }
 };
 
-/** What the clock says about positions. */
 interface Time {
   /** The greatest position that was acknowledged before a moment. */
   readonly knownBefore: (moment: number) => Position;
@@ -225,7 +222,7 @@ const timeOf = (
   };
 };
 
-/** How many of the entries, in order of their moments, are not after a moment. */
+/** Counts the entries, in order of their moments, that are not after a moment. */
 const countUntil = (entries: readonly (readonly [number, Position])[], moment: number): number => {
   let low = 0;
   let high = entries.length;
@@ -322,7 +319,7 @@ const foldInto = (owners: Map<string, Map<number, string>>, event: RecordedEvent
   }
 };
 
-/** What an owner was told before, by whatever process, a later list contains. */
+/** Checks that a later list contains what an owner was told before, by whatever process. */
 const checkOrderOfReads = (
   operations: readonly Operation[],
   { monotonicAcrossProcesses }: Promised,

@@ -21,7 +21,7 @@ type Fields = Readonly<Record<string, string>>;
  * by If-None-Match for what is stale. Its clock moves only by `pass`.
  */
 export class HttpCache {
-  /** What the service was asked, in order, each with the status of its answer: `200 /log/checkpoint`. */
+  /** In order, each with the status of its answer: `200 /log/checkpoint`. */
   readonly asked: string[] = [];
   readonly #kept = new Map<string, Kept[]>();
   #nowMs = 0;

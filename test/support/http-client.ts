@@ -33,10 +33,10 @@ export interface ProblemDocument {
   readonly parts?: Readonly<Record<string, { readonly status: string }>>;
 }
 
-/** What Plants-Position carries: digits of one length, whatever the log. */
+/** Digits of one length, whatever the log. */
 export const POSITION = /^[0-9a-f]{16,}$/;
 
-/** What an answer must carry beside its status: RFC 6750, RFC 9110. */
+/** Required by RFC 6750 and RFC 9110. */
 const HEADERS_OF_STATUS: Readonly<Record<number, [name: string, value: RegExp]>> = {
   401: ['www-authenticate', /^Bearer realm="plants"/],
   403: ['www-authenticate', /^Bearer realm="plants", error="insufficient_scope"/],

@@ -2,7 +2,7 @@ import { openSqliteEventLog } from '../../src/log/sqlite/event-log.js';
 import { START, type EventLog } from '../../src/log/event-log.js';
 import { all, freshStream, newEvent } from './log-events.js';
 
-/** What a process that used a log by itself has seen. */
+/** Of a process that used a log by itself. */
 export interface ChildReport {
   readonly identity?: string;
   /** Streams whose append was acknowledged, in order. */

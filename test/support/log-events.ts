@@ -54,7 +54,7 @@ export const follow = async (
   return events;
 };
 
-/** What an attempt came to: its value, or the name of its error. */
+/** The value of an attempt, or the name of its error. */
 export const outcomeOf = async <T>(attempt: Promise<T>): Promise<T | string> => {
   try {
     return await attempt;

@@ -2,7 +2,7 @@ import { openSqliteEventLog } from '../../src/log/sqlite/event-log.js';
 import { LogUnavailable, type AppendHealth } from '../../src/log/event-log.js';
 import { freshStream, newEvent } from './log-events.js';
 
-/** What a process says that appends to a log until it is killed: one JSON object in a line. */
+/** One JSON object in a line, from a process that appends to a log until it is killed. */
 export interface WriterLine {
   /** The stream of an event that was acknowledged. */
   readonly acknowledged?: string;
@@ -11,7 +11,6 @@ export interface WriterLine {
   readonly health?: AppendHealth;
 }
 
-/** How many clients append at once. */
 const CLIENTS = 4;
 
 const tell = (line: WriterLine): void => {

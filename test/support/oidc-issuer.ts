@@ -10,7 +10,6 @@ export interface OidcIssuer {
   readonly url: string;
   /** The settings of a service that trusts it. */
   readonly settings: Readonly<Record<string, string>>;
-  /** What it has been asked for. */
   readonly asked: URLSearchParams[];
   /** From now on it refuses to sign anybody in, with this description. */
   refuse(description: string): void;

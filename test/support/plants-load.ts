@@ -1,12 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Answer, Connection, type Sent } from './history-client.js';
 
-/** How a client reaches the service. */
 export interface Way {
   readonly name: string;
   /** The port to send the next request to; undefined where no process can be asked. */
   readonly port: () => number | undefined;
-  /** Whether connections are kept for further requests; else each request has a new one. */
+  /** Connections are kept for further requests; else each request has a new one. */
   readonly kept: boolean;
 }
 
@@ -16,7 +15,7 @@ export interface Way {
  */
 export class LoadClient {
   readonly failures: string[] = [];
-  /** How many requests got the answer that they must get. */
+  /** Requests with the answer that they must get. */
   answered = 0;
   readonly #connection: Connection;
   #plants: string[] = [];
@@ -27,7 +26,7 @@ export class LoadClient {
     private readonly way: Way,
     /** Gives a token of a new owner. */
     private readonly newToken: () => Promise<string>,
-    /** How long it waits after each plant, in milliseconds. */
+    /** After each plant. */
     private readonly pauseMs: number,
   ) {
     this.#connection = new Connection(way);

@@ -11,7 +11,6 @@ import { Faults } from './domain-faults.js';
 import { shared, Stores } from './domain-stores.js';
 import { until } from './waiting.js';
 
-/** How a projector of a test differs from others. */
 interface Of {
   readonly log?: EventLog;
   readonly model?: ReadModelStore;
@@ -23,7 +22,7 @@ interface Of {
 
 /** A log and its lists, of generations 1, 2, 3 …, and projectors, each as if it was of a process of its own. */
 export class Projectors {
-  /** What the projectors use where a test gives them nothing else. */
+  /** Used by projectors that a test gives nothing else. */
   logFaults: Faults<EventLog>;
   readonly modelFaults: Faults<ReadModelStore>;
   /** The time of the projectors, in milliseconds since 1970. */

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Whether docs/check.py can run here. */
+/** True if docs/check.py can run here. */
 export const PYTHON = ['python3', 'openssl'].every(
   (program) => spawnSync(program, [program === 'openssl' ? 'version' : '--version']).status === 0,
 );
@@ -13,12 +13,11 @@ export interface PythonRun {
   readonly key: string | readonly string[] | undefined;
   readonly against: string | undefined;
   readonly witnesses?: readonly string[];
-  /** How many of the witnesses; all of them, without it. */
+  /** All witnesses, without it. */
   readonly required?: number | undefined;
   readonly owner?: string;
 }
 
-/** What docs/check.py says to a bundle. */
 export interface PythonVerdict {
   readonly status: number;
   readonly says: string;
@@ -73,5 +72,5 @@ export const checkByPython = (runs: readonly PythonRun[]): PythonVerdict[] => {
   }
 };
 
-/** Whether the other checkers are asked about everything that was tried, which takes long. */
+/** Asks the other checkers about everything that was tried, which takes long. */
 export const ALL_CHECKED = process.env.ALL_CHECKED !== undefined;

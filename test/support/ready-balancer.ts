@@ -2,7 +2,6 @@ import { request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** How long a health check may take, in milliseconds. */
 const CHECK_TIMEOUT_MS = 2_000;
 
 /**

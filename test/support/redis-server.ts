@@ -9,13 +9,13 @@ import { temporaryFolder } from './temporary-folder.js';
 
 const run = promisify(execFile);
 
-/** How long a server may take until it answers, in milliseconds: it takes 50, on a busy machine a second. */
+/** Until a server answers: it takes 50 milliseconds, on a busy machine a second. */
 const START_MS = 60_000;
 
 /** The port of a cluster's own traffic is this much above the port of its clients, in every version. */
 const BUS_OFFSET = 10_000;
 
-/** What must be on the PATH of this machine. Their versions belong together: both come with one package. */
+/** Needed on the PATH. Their versions belong together: both come with one package. */
 const PROGRAMS = ['redis-server', 'redis-cli'] as const;
 
 const missingProgram = (): string | undefined =>
@@ -153,7 +153,7 @@ export class RedisServer {
     return join(this.folder, 'server.key');
   }
 
-  /** What redis-cli prints for a command, without the last line end. */
+  /** Runs a command; returns its output without the last line end. */
   async cli(...command: string[]): Promise<string> {
     const { tls, password } = this.options;
     const { stdout } = await run(

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { StandInProcess } from './eventstore/stand-in-process.js';
 import { ensureRedis, RedisServer } from './redis-server.js';
 
-/** What is to be stopped when all tests have run. */
+/** Stopped when all tests have run. */
 const started: (() => Promise<void>)[] = [];
 
 /**

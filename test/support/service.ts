@@ -21,9 +21,9 @@ export class TestService {
   #url: string | undefined;
   /** Every line of its log, parsed, of all its processes. */
   readonly logged: Record<string, unknown>[] = [];
-  /** What its processes wrote to standard error. */
+  /** By its processes. */
   stderr = '';
-  /** How each of its processes ended that had listened and was sent no signal that ends it. */
+  /** Ends of its processes that had listened and were sent no signal that ends them. */
   readonly endedUnasked: string[] = [];
   readonly #signalled = new WeakSet<ChildProcess>();
 
@@ -68,7 +68,6 @@ export class TestService {
     return service;
   }
 
-  /** Whether no process of it runs. */
   get hasEnded(): boolean {
     return this.#child?.exitCode !== null || this.#child.signalCode !== null;
   }
@@ -213,7 +212,7 @@ export class TestService {
     return all((await this.log()).readAll(START));
   }
 
-  /** How many events its log holds, without those that the auditor adds by itself, the first after a minute. */
+  /** Counts the events of its log, without those that the auditor adds by itself, the first after a minute. */
   async eventCount(): Promise<number> {
     return (await this.events()).filter(({ stream }) => stream !== AUDIT_STREAM).length;
   }

@@ -1,15 +1,15 @@
 import { openSqliteEventLog } from '../../src/log/sqlite/event-log.js';
 import { freshStream, newEvent, outcomeOf } from './log-events.js';
 
-/** What a process saw of a disk whose syncs take long. */
+/** From a process with a disk whose syncs take long. */
 export interface SlowDiskReport {
   /** Turns of the event loop while each append waited, in order. */
   readonly turns: readonly number[];
-  /** What came of an append in a sync that took longer than its deadline, and of one behind it. */
+  /** Outcomes of an append in a sync that took longer than its deadline, and of one behind it. */
   readonly late: readonly string[];
   /** The state of appends then, and after the sync. */
   readonly states: readonly string[];
-  /** How many events the first of these streams has. */
+  /** Events in the first of these streams. */
   readonly written: number;
 }
 

@@ -14,7 +14,7 @@ export interface SteadyOptions {
   readonly perSecond: number;
 }
 
-/** How long lists took, from the moment when they should have begun, in milliseconds. */
+/** From the moment when lists should have begun, in milliseconds. */
 export interface Latencies {
   readonly lists: number;
   readonly p50: number;
@@ -51,7 +51,7 @@ export class SteadyTraffic {
     this.#running = Promise.all(this.#clients.map((client) => client.run()));
   }
 
-  /** What lists took since the last time that this was asked. */
+  /** Latencies of lists since the last call. */
   takeLatencies(): Latencies {
     const sorted = this.#took.splice(0).sort((one, other) => one - other);
     const at = (share: number): number => sorted[Math.floor(share * (sorted.length - 1))] ?? NaN;

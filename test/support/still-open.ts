@@ -1,4 +1,4 @@
-/** What Node's diagnostic report says that matters here: https://nodejs.org/api/report.html */
+/** The parts of Node's diagnostic report that matter here: https://nodejs.org/api/report.html */
 interface Report {
   readonly libuv: readonly LibuvHandle[];
   readonly workers: readonly { readonly header: { readonly threadId: number } }[];
@@ -13,7 +13,9 @@ interface LibuvHandle {
   readonly remoteEndpoint?: { readonly port?: number } | null;
 }
 
-/** What keeps this process alive, a line each: sockets with their ports, processes with their ids, worker threads. */
+/**
+ * Lists what keeps this process alive, a line each: sockets with their ports, processes with their ids, worker threads.
+ */
 export const stillOpen = (): string[] => {
   Object.assign(process.report, { excludeNetwork: true }); // else it asks the DNS for names of hosts, and waits
   const { libuv, workers } = process.report.getReport() as unknown as Report;

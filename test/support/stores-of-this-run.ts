@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 
-/** Where a service keeps its data, in the words of its settings. */
+/** In the words of a service's settings. */
 export type StoreUrls = Readonly<{ EVENT_LOG?: string; READ_MODEL?: string }>;
 
 /** Which stores the end-to-end tests of this run are about: jest.config.js sets it. */

@@ -41,7 +41,7 @@ export class TcpProxy {
     return proxy;
   }
 
-  /** Where it listens, also again after `refuse` and `accept`. */
+  /** The same again after `refuse` and `accept`. */
   port = 0;
 
   /** Resets every connection, on both sides. New ones work. */

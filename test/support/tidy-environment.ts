@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { stillOpen } from './still-open.js';
 
-/** How long what a file of tests has closed may take to be gone, in milliseconds. */
+/** For what a file of tests has closed. */
 const GONE_MS = 3_000;
 
 /**

@@ -18,7 +18,7 @@ export const trustOf = ({
   required,
 });
 
-/** What is proven. Rejects with the reason where it is refused. */
+/** Rejects with the reason where it is refused. */
 export const proven = async <Proven extends object>(verdict: Promise<Proven | Refusal>): Promise<Proven> => {
   const result = await verdict;
   if ('reason' in result) throw new Error(result.reason);
@@ -36,6 +36,6 @@ export const streamOf = (bytes: Uint8Array, size = 10_000): ReadableStream<Uint8
   });
 };
 
-/** What the library says of a bundle as the console reads it. */
+/** Verifies a bundle as the console reads it. */
 export const verifiedAsStream = (run: PythonRun): Promise<ProvenBundle | BundleRefusal> =>
   verifyBundle(streamOf(run.bundle), { ...trustOf(run), against: run.against });

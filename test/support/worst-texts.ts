@@ -1,13 +1,13 @@
 import { type Sent } from './http-client.js';
 
-/** How long a text is: as long as Node, or the limit of bodies, allows beside the rest of a request. */
+/** As long as Node, or the limit of bodies, allows with the rest of a request. */
 const LENGTH = 14_000;
 
 /** A text repeated up to LENGTH characters, and what it ends with. */
 const times = (text: string, end = ''): string =>
   text.repeat(Math.floor((LENGTH - end.length) / text.length)) + end;
 
-/** What makes regular expressions and parsers of lists try the same characters again and again. */
+/** Texts that make regular expressions and parsers of lists try the same characters again and again. */
 const WORST_TEXTS: readonly string[] = [
   ...['/', '0', '.', '=', '*', '-', '%', '+', ':', '~', '\\', '(', '{'].map((one) => times(one, 'x')),
   ...[',', ';', '"', ' ', '\t', '" '].map((one) => `x${times(one, 'x')}`),
@@ -45,14 +45,14 @@ const HEADERS: Readonly<Record<string, Sent>> = {
   'x-request-id': {},
 };
 
-/** Where in a path and a query a stranger's text goes. */
+/** Places for a stranger's text in a path and a query. */
 const TARGETS: readonly string[] = [
   ...['/', '/plants/', '/log/tile/', '/log/tile/0/', '/plants?', '/plants?limit=', '/plants?after=MTo'],
   ...['/plants?asOf=', '/plants?asOf=2026-01-31T12:00:00.', '/audit/events?type=', '/audit/events?owner='],
   ...['/log/receipt?position=', '/health/live?'],
 ];
 
-/** What a router or a parser of queries may read again and again. */
+/** Texts that a router or a parser of queries may read again and again. */
 const TARGET_TEXTS: readonly string[] = [
   ...['/', '0', '.', '=', '&', '%41', '%2F', '%', '+', '-', '~', ':', ';', '?'].map((one) => times(one, 'x')),
   ...['000/', 'x000/', 'a/', '../'].map((one) => times(one, 'x')),
@@ -87,7 +87,7 @@ const BODIES: readonly string[] = [
   times('a'),
 ];
 
-/** Where a stranger's text goes: the request with it, a plain text, and those that may cost more than that. */
+/** A request with a stranger's text: a plain one, and those that may cost more than that. */
 interface Place {
   readonly where: string;
   readonly plain: string;

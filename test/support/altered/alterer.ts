@@ -5,7 +5,6 @@ import { type Expected, randomOf } from './kind.js';
 import { WAYS } from './kinds.js';
 import { type Model } from './model.js';
 
-/** What a process of its own is asked to do. */
 interface Order {
   readonly way: string;
   readonly folder: string;

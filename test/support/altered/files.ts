@@ -40,7 +40,7 @@ const overwrite = (file: string, bytes: Uint8Array, at: number): void => {
   closeSync(handle);
 };
 
-/** Where a text stands in a page of this type, and no digit behind it; undefined where none has it. */
+/** Finds a text in a page of this type, with no digit behind it. */
 const found = (file: Buffer, type: number, text: string): number | undefined => {
   const pageBytes = pageBytesOf(file);
   for (let at = file.indexOf(text); at >= 0; at = file.indexOf(text, at + 1)) {
@@ -51,7 +51,7 @@ const found = (file: Buffer, type: number, text: string): number | undefined => 
   return undefined;
 };
 
-/** Whether SQLite finds fault with what a file holds: pages keep what is not used any more, and is not read. */
+/** True if SQLite finds an error: pages keep what is not used any more, and is not read. */
 const isFaulty = (file: string): boolean => {
   const database = new DatabaseSync(file, { readOnly: true, timeout: 5_000 });
   try {
@@ -122,7 +122,7 @@ const changeName = ({ folder }: Place, seq: number): void => {
   );
 };
 
-/** What somebody does who has all files and the key: alters an event, and signs everything anew as it was signed. */
+/** Alters an event and signs everything again, as someone can who has all files and the key. */
 const forge = async ({ folder, model }: Place, index: number): Promise<void> => {
   const events = join(folder, 'events.db');
   alterFile(events, `UPDATE events SET data = replace(data, '"n', '"N') WHERE seq = ${index + 1}`);

@@ -15,11 +15,10 @@ export const randomOf = (seed: number): Random => {
   };
 };
 
-/** What is to be said of an alteration by whoever finds it. */
 export interface Expected {
   /** The event that is to be named: any of these indices of the log. */
   readonly indices?: readonly number[];
-  /** What the message has to match, as the source of a regular expression. */
+  /** Source of a regular expression for the message. */
   readonly says?: string;
 }
 

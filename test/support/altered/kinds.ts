@@ -81,8 +81,8 @@ export const KINDS: Readonly<Record<string, readonly string[]>> = {
 export const statesOf = (kind: string): readonly State[] => WAYS[KINDS[kind]?.[0] ?? '']?.states ?? STATES;
 
 /**
- * What nobody finds who has DATA_DIR only, and what a checkpoint shows that somebody else has kept: `contradicted` by
- * what is signed now, or `extended`, so that it does not help either. docs/audit.md says who can find it.
+ * Not found with DATA_DIR alone; and the checkpoint that someone else has kept: `contradicted` by what is signed now, or
+ * `extended`, so that it does not help either. docs/audit.md says who can find it.
  */
 export const NOT_FOUND: Readonly<Record<string, 'contradicted' | 'extended'>> = {
   'event: appended as the service writes it': 'extended',
@@ -93,10 +93,10 @@ export const NOT_FOUND: Readonly<Record<string, 'contradicted' | 'extended'>> = 
   'everything made and signed anew with the key': 'contradicted',
 };
 
-/** What is found by a warning about tree.db, which names no event: a kept checkpoint shows that the log was altered. */
+/** Found by a warning about tree.db, which names no event: a kept checkpoint shows that the log was altered. */
 export const ONLY_WARNED = 'tree.db removed, an event after the last record';
 
-/** What a running service does not read again: it is found when it is started the next time. */
+/** Found at the next start: a running service does not read it again. */
 export const AT_NEXT_START: readonly string[] = [
   'event: appended with an old time', // or with the next event: a running service reads what it has appended
   'audit key: removed',

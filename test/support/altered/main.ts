@@ -14,7 +14,7 @@ const [times = 7, events = 20_000, processes = 1, seed = 20_261_122, part = NaN]
 /** Each kind at least so often, also where it has two states only. */
 const LEAST = 20;
 
-/** What one process does: every kind that is its turn, each in each of its states. */
+/** Tries every kind whose turn it is in this process, in each of its states. */
 const work = async (send: (outcome: Outcome) => void): Promise<void> => {
   const matrix = await Matrix.of({ events, seed: seed + part, recheckMs: 1_000 });
   try {

@@ -16,18 +16,17 @@ import { ServiceWatcher } from './service-watcher.js';
 import { AuditorWatcher, type Finding, type Watcher } from './watcher.js';
 import { temporaryFolder } from '../temporary-folder.js';
 
-/** What became of one alteration. */
 export interface Outcome {
   readonly way: string;
   readonly state: State;
-  /** Who found it; undefined where nobody did who has only the files. */
+  /** Undefined where the files alone do not show it. */
   readonly finding: Finding | undefined;
   /** Found by the next start only, although the service ran on and read the log again. */
   readonly atNextStart: boolean;
   readonly isNamed: boolean;
   /** From the alteration, or from the start on the altered files, in milliseconds. */
   readonly ms: number;
-  /** What becomes of a checkpoint that was kept elsewhere, where nobody found it: whether a bundle contradicts it. */
+  /** For alterations that were not found: a bundle contradicts the checkpoint that was kept elsewhere, or extends it. */
   readonly kept: 'contradicted' | 'extended' | undefined;
 }
 
@@ -156,12 +155,12 @@ const watcherOf = (started: Watcher | Finding): Watcher => {
   return started;
 };
 
-/** Whether what is said is of the event, or of the file, that was altered. */
+/** True if the finding names the event, or the file, that was altered. */
 const names = ({ message, index, position }: Finding, { indices, says }: Expected): boolean =>
   (indices ?? []).some((one) => one === index || (index === undefined && toPosition(one + 1) === position)) ||
   (says !== undefined && new RegExp(says).test(message));
 
-/** What speaks against an outcome: that nobody found it, or not so soon, though it is not known as such; or a wrong name. */
+/** Says what is wrong with an outcome: not found, or too late, where that is not known; or a wrong name. */
 export const faultOf = ({ way, state, finding, atNextStart, isNamed, kept }: Outcome): string | undefined => {
   const what = `${way}, ${state}: `;
   if (!finding)

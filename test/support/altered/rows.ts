@@ -137,7 +137,7 @@ const EVENTS: Readonly<Record<string, Alter>> = {
   },
 };
 
-/** What is done while the triggers stay: they are what is altered. */
+/** Rules that are altered themselves: the triggers stay. */
 const WITH_TRIGGERS = 'rules of the log';
 
 const kindOf =

@@ -4,7 +4,7 @@ import { type AuditorStatus } from '../../../src/audit/auditor-status.js';
 import { type AppendHealth } from '../../../src/log/event-log.js';
 import { openModel } from './model.js';
 
-/** Who says it: an alarm, a warning, that the auditor or the log cannot be used, or a start that is refused. */
+/** An alarm, a warning, an auditor or a log that cannot be used, or a refused start. */
 export type FoundBy = 'alarm' | 'warning' | 'out of use' | 'start refused';
 
 export interface Finding {
@@ -17,7 +17,7 @@ export interface Finding {
   readonly readings: number;
 }
 
-/** What runs on a DATA_DIR, and may find that it was altered. */
+/** Runs on a DATA_DIR, and may find that it was altered. */
 export interface Watcher {
   /** Resolves once the log was read again and nothing is to be signed any more; gives what is wrong, if it is. */
   ready(): Promise<Finding | undefined>;

@@ -8,8 +8,8 @@ interface Passage {
 }
 
 /**
- * What stands between the clients' connections and the gRPC server, so that a test can cut them, or freeze them:
- * then no byte passes in either direction, not even a ping's answer, while the connections stay.
+ * Stands between the clients' connections and the gRPC server, so that a test can cut them, or freeze them: then no byte
+ * passes in either direction, not even a ping's answer, while the connections stay.
  */
 export class Door {
   readonly #passages = new Set<Passage>();

@@ -3,12 +3,12 @@ import { Metadata, type ServerErrorResponse, status } from '@grpc/grpc-js';
 /** The name of a message that a batch append carries as its error, in the protocol's package. */
 export type BatchErrorName = 'AccessDenied' | 'StreamDeleted' | 'Timeout' | 'Unknown' | 'Empty';
 
-/** How the server refuses a call: in its own words, those of RpcExceptions.cs and Status.cs of EventStoreDB. */
+/** A refusal in the server's words: those of RpcExceptions.cs and Status.cs of EventStoreDB. */
 export interface Failure {
   readonly code: status;
   readonly details: string;
   readonly trailers: Readonly<Record<string, string>>;
-  /** How the same is said of one append within a batch call. Where it is missing, the whole call ends. */
+  /** The same for one append within a batch call. Where it is missing, the whole call ends. */
   readonly inBatch?: { readonly name: BatchErrorName; readonly message: string };
 }
 
@@ -63,7 +63,7 @@ export const writeTimeout: Failure = {
   inBatch: { name: 'Timeout', message: 'Timeout' },
 };
 
-/** What 23.10 tells a live subscription that does not read as fast as others write. */
+/** From 23.10 to a live subscription that does not read as fast as others write. */
 export const consumerTooSlow: Failure = {
   code: status.ABORTED,
   details:
@@ -71,7 +71,7 @@ export const consumerTooSlow: Failure = {
   trailers: {},
 };
 
-/** What calls that run end with when the server is told to stop (SIGTERM), before its port closes. */
+/** Ends running calls when the server is told to stop (SIGTERM), before its port closes. */
 export const shuttingDown: Failure = {
   code: status.INTERNAL,
   details: 'Received RST_STREAM with code 0 (Call ended without gRPC status)',
@@ -122,7 +122,6 @@ export function invalidArgument(details: string): Failure {
   return { code: status.INVALID_ARGUMENT, details, trailers: {} };
 }
 
-/** What gRPC's server wants to end a call with. */
 export function asGrpc({ code, details, trailers }: Failure): ServerErrorResponse {
   const metadata = new Metadata();
   for (const [name, value] of Object.entries(trailers)) metadata.set(name, value);

@@ -1,25 +1,24 @@
 import { type Failure } from './failure.js';
 
-/** What a client can ask of the server, as far as tests tell it apart. */
+/** A client's requests, as far as tests tell them apart. */
 export type Method = 'batchAppend' | 'read' | 'subscribe' | 'delete' | 'scavenge';
 
 /** Calls of one method that wait. */
 export interface Hold {
   /** Resolves when the first call waits. */
   readonly arrived: Promise<void>;
-  /** How many have come so far. */
   readonly waiting: number;
   /** Lets all of them go on, and the later ones pass. */
   release(): void;
 }
 
-/** What is held: the request before anything is done, or the answer when all is done. */
+/** The request before anything is done, or the answer when all is done. */
 export type Held = 'request' | 'answer';
 
-/** How an acknowledgement gets lost: it never comes, or its connection goes. */
+/** An acknowledgement never comes, or its connection goes. */
 export type Loss = 'silence' | 'cut';
 
-/** What the tests have asked to go wrong next. */
+/** Requested by the tests. */
 export class Faults {
   readonly #failures = new Map<Method, Failure[]>();
   readonly #holds = new Map<string, { until: Promise<void>; arrive: () => void }>();
@@ -63,7 +62,7 @@ export class Faults {
     };
   }
 
-  /** What a call must wait for before it goes on; undefined if for nothing. */
+  /** Wait of a call before it goes on; undefined if none. */
   held(method: Method, held: Held): Promise<void> | undefined {
     const hold = this.#holds.get(`${method} ${held}`);
     hold?.arrive();
@@ -74,7 +73,7 @@ export class Faults {
     this.#lost = { times, how };
   }
 
-  /** Whether the acknowledgement at hand gets lost, and how. */
+  /** Counts the acknowledgement at hand; undefined if it is not lost. */
   loses(): Loss | undefined {
     if (this.#lost.times === 0) return undefined;
     this.#lost.times -= 1;

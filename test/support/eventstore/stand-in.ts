@@ -19,37 +19,36 @@ import { type AnyCall, begin, type Ending, Streams, StreamsDefinition } from './
 /** The largest message that the server takes: one log record. */
 const MAX_RECEIVE_BYTES = 16 * 1024 * 1024;
 
-/** What it says it is: the newest version of the protocol that our client knows. */
+/** The newest version of the protocol that our client knows. */
 const VERSION = '23.10.8';
 
-/** What methods can do that they once could not. */
+/** Abilities of methods that they once did not have. */
 const FEATURES: Readonly<Record<string, string[]>> = {
   read: ['position', 'events'],
   batchappend: ['deadline_duration'],
 };
 
-/** How a stand-in is to be. */
 export interface StandInOptions {
   /** Without them anybody may do everything, as on a server that runs insecure. They need TLS to be sent at all. */
   readonly credentials?: { readonly user: string; readonly password: string };
   /** PEM texts; without them the server speaks plain text. */
   readonly tls?: { readonly key: string; readonly cert: string };
-  /** Whether subscriptions are told that they have caught up, as 23.10 does and older servers do not. Default true. */
+  /** Subscriptions are told that they have caught up, as by 23.10 and not by older servers. Default true. */
   readonly caughtUp?: boolean;
   /** Events that may wait for a live subscription before it is dropped as too slow. Default: any number. */
   readonly liveBuffer?: number;
   /** The option UnsafeIgnoreHardDelete: whether a scavenge removes tombstones. Default true. */
   readonly ignoresHardDeletes?: boolean;
-  /** Whether the account may see the server's options, and start scavenges. Default true. */
+  /** The account may see the server's options, and start scavenges. Default true. */
   readonly isOperator?: boolean;
   /** Default: any free one. */
   readonly port?: number;
 }
 
-/** What another program writes: everything has a default, and nothing is checked. */
+/** Written by another program: everything has a default, and nothing is checked. */
 export interface ForeignEvent {
   readonly id?: string;
-  /** Whether the content type says JSON, whatever the data are. Default true. */
+  /** The content type says JSON, whatever the data are. Default true. */
   readonly isJson?: boolean;
   /** Bytes as they are, anything else as JSON. Default: none. */
   readonly metadata?: unknown;
@@ -124,7 +123,6 @@ export class StandIn {
     return this.store.all.filter(({ gone }) => !gone);
   }
 
-  /** How many scavenges were started. */
   get scavenges(): number {
     return this.#scavenges;
   }

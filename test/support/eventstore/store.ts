@@ -18,11 +18,11 @@ export interface StoredEvent extends ProposedEvent, LogPosition {
   readonly revision: bigint;
   /** .NET ticks: steps of 100 ns since 1970, as text. */
   readonly created: string;
-  /** Where a reader of `$all` goes on after it. */
+  /** Next position of a reader of `$all`. */
   readonly next: LogPosition;
   /** The answer to a read that holds this event, encoded when it is first wanted. */
   frame?: Buffer;
-  /** Whether a scavenge has removed it: then only its place is left, so that the places of others stay. */
+  /** Set once a scavenge has removed it: only its place is left, so that the places of others stay. */
   gone?: boolean;
 }
 
@@ -46,7 +46,7 @@ export const DELETED = 2n ** 63n - 1n;
 
 const TOMBSTONE = '$streamDeleted';
 
-/** What a record costs in the log besides its texts. About what the real one needs; only that it grows matters. */
+/** Bytes of a record besides its texts. About what the real one needs; only that it grows matters. */
 const RECORD_OVERHEAD = 120;
 
 const TICKS_PER_MS = 10_000n;
@@ -158,8 +158,8 @@ export class EventStore {
   }
 
   /**
-   * Where in `all` the first event at or after a position stands. Or what is wrong with it: it is no position at all,
-   * it points into a record, or after the last one.
+   * Index in `all` of the first event at or after a position. Or the fault of the position: it is none at all, it points
+   * into a record, or after the last one.
    */
   find(position: LogPosition): number | 'no position' | 'within a record' | 'after the end' {
     const { commit, prepare } = position;
@@ -272,7 +272,7 @@ export class EventStore {
   }
 }
 
-/** What is said about a stream; nothing if it is no JSON. */
+/** Metadata of a stream; nothing if it is no JSON. */
 function metadataIn(data: Uint8Array): { $tb?: number; $maxCount?: number } {
   try {
     return JSON.parse(Buffer.from(data).toString()) as { $tb?: number; $maxCount?: number };
@@ -281,7 +281,6 @@ function metadataIn(data: Uint8Array): { $tb?: number; $maxCount?: number } {
   }
 }
 
-/** How much of the log an event takes. */
 function sizeOf(stream: string, { type, data, metadata }: ProposedEvent): bigint {
   return BigInt(RECORD_OVERHEAD + stream.length + 2 * type.length + data.length + metadata.length);
 }

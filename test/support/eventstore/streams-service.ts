@@ -52,11 +52,10 @@ export const StreamsDefinition = {
   read: { ...StreamsService.read, responseSerialize: (frame: Buffer): Buffer => frame },
 };
 
-/** What the handlers need to know of the server around them. */
 export interface ServerSide {
   readonly store: EventStore;
   readonly faults: Faults;
-  /** Whether subscriptions are told that they have caught up; servers before 23.10 do not do so. */
+  /** Servers before 23.10 do not tell it. */
   readonly caughtUp: boolean;
   /** Events that may wait for a live subscription that does not read; then it is dropped, as 23.10 does. */
   readonly liveBuffer: number;
@@ -71,10 +70,7 @@ export type AnyCall = Pick<ServerUnaryCall<unknown, unknown>, 'metadata' | 'getP
 type Reading = ServerWritableStream<streams.ReadReq, Buffer>;
 type Batching = ServerDuplexStream<streams.BatchAppendReq, streams.BatchAppendResp>;
 
-/**
- * How a subscription is made to end: as if all were said, as 23.10 drops a slow one, with its connection, or as a
- * failure says.
- */
+/** As if all were said (23.10 drops a slow subscription so), with its connection, or as a failure says. */
 export type Ending = 'end' | 'error' | 'cut' | Failure;
 
 /** The Streams service: appends, reads and subscriptions, as Streams.*.cs of EventStoreDB 23.10 do them. */
@@ -374,7 +370,7 @@ class Subscription {
   readonly #over = new AbortController();
   /** The index of the next event to look at. */
   #cursor: number;
-  /** Where the page at hand began, which is what a checkpoint says when the page had nothing that matched. */
+  /** Told by a checkpoint when the page had nothing that matched. */
   #pageStart: LogPosition;
   #considered = 0;
   #live: boolean;
@@ -456,7 +452,6 @@ class Subscription {
     await this.#write(checkpointFrame(position));
   }
 
-  /** What has come since, or the next that will. */
   async #follow(): Promise<void> {
     const { store, liveBuffer } = this.#server;
     const event = store.all[this.#cursor];
@@ -492,7 +487,7 @@ class Subscription {
   }
 }
 
-/** What a call goes through first: a hold, the faults that were asked for, and the right to call. */
+/** Passes a call through a hold, the faults that were asked for, and the right to call. */
 export async function begin(
   faults: Faults,
   method: Method,

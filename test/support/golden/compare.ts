@@ -56,7 +56,6 @@ const commands = (data: string): string[][] => [
   ['restore', '--from', join(data, 'backup.db'), '--json'],
 ];
 
-/** What a recording holds. */
 export interface Recording {
   readonly answers: readonly GoldenAnswer[];
   readonly outputs: readonly GoldenOutput[];

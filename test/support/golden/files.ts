@@ -32,7 +32,6 @@ export const copyOfStores = (stores: 'data' | 'recorded' = 'data'): string => {
   return folder;
 };
 
-/** What the golden files say about themselves. */
 export interface Meta {
   /** No event of the golden log is newer. */
   readonly madeAt: string;

@@ -6,7 +6,6 @@ import { text } from 'node:stream/consumers';
 import { gunzipSync } from 'node:zlib';
 import { type GoldenRequest, TOKENS } from './requests.js';
 
-/** What is compared of an answer. */
 export interface GoldenAnswer {
   readonly request: string;
   readonly status: number;
@@ -14,7 +13,6 @@ export interface GoldenAnswer {
   readonly body: string;
 }
 
-/** What is compared of a command. */
 export interface GoldenOutput {
   readonly command: string;
   readonly status: number | null;

@@ -8,7 +8,7 @@ export interface GoldenRequest {
   /** More than one value is sent in as many fields. */
   readonly headers?: Readonly<Record<string, string | readonly string[]>>;
   readonly body?: string;
-  /** What of the answer is compared: all of it, its status and header fields, or the names in it. */
+  /** All of the answer, its status and header fields, or the names in it. */
   readonly compare?: 'head' | 'keys' | 'metric names';
 }
 

@@ -4,7 +4,6 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type Sent } from '../http-client.js';
 import { PLACES } from '../worst-texts.js';
 
-/** What a hostile client knows. */
 export interface Target {
   readonly port: number;
   /** Of an owner who has PLANTS plants of the longest name and tag, and a plant BUSY_PLANT with a long history. */
@@ -20,8 +19,8 @@ export const PLANTS = 1_000;
 export const BUSY_PLANT = 5_000;
 
 /**
- * What one remote client can send, in bytes a second: a line of 100 Mbit/s. Requests of 16 KB come at 780 a second at
- * most; shorter ones, and answers that are not read, are not slowed down by it.
+ * Bytes a second of one remote client: a line of 100 Mbit/s. Requests of 16 KB come at 780 a second at most; shorter
+ * ones, and answers that are not read, are not slowed down by it.
  */
 const UPLINK = 12_500_000;
 

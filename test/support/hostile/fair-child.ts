@@ -2,7 +2,7 @@
 import { Agent, get } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** What it is told, by a message. */
+/** Sent as a message. */
 export interface FairOrder {
   readonly port: number;
   readonly token: string;
@@ -11,7 +11,7 @@ export interface FairOrder {
   readonly seconds: number;
 }
 
-/** What it found, by a message. */
+/** Sent as a message. */
 export interface FairFigures {
   readonly lists: number;
   /** Statuses other than 200, and errors of connections, with how many there were. */
