@@ -232,7 +232,7 @@ export class RecordedCheckpoints {
     if (await this.#isKnown(records)) return undefined;
     const origin = last?.checkpoint.origin ?? (await this.store.latestCheckpoint())?.note.split('\n')[0];
     if (origin !== undefined && origin !== this.key.name)
-      return `the log was signed under the origin ${origin}, and this auditor signs under ${this.key.name}: whoever follows it takes it for another log. If that was not meant, set AUDIT_ORIGIN to ${origin} (docs/audit.md)`;
+      return `the log was signed under the origin ${origin}, and this auditor signs under ${this.key.name}: followers take it for another log. If that was not meant, set AUDIT_ORIGIN to ${origin} (docs/audit.md)`;
     if (!last) return undefined;
     const { checkpoint, at } = ours ?? last;
     const was = `the log records a checkpoint of ${checkpoint.size} events, signed by ${keyName((ours ?? last).key)} and recorded at ${at}`;

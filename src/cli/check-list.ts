@@ -90,7 +90,7 @@ const asText = ({ signedBy, origin, size, owner, after, isLast, plants }: Proven
     signedBy ? `proven: ${what}; signed by ${signedBy}` : `consistent: ${what}`,
     ...(signedBy
       ? []
-      : ["The signature was NOT checked: without the log's key (--key) anybody may have made this file."]),
+      : ["The signature was NOT checked: without the log's key (--key) anyone may have made this file."]),
   ];
   const rows = plants.slice(0, SHOWN_PLANTS).map(rowOf);
   const more = plants.length - rows.length;

@@ -99,7 +99,7 @@ const asText = (checked: Checked): string => {
   ];
   if (by === undefined)
     lines.push(
-      "The signature was NOT checked: without the log's key (--key) anybody may have made this file.",
+      "The signature was NOT checked: without the log's key (--key) anyone may have made this file.",
     );
   if (owner !== undefined) lines.push(checked.isStateProven ? OWNERS_PLANTS : NOT_COMPLETE);
   if (against !== undefined)

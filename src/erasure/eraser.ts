@@ -227,7 +227,7 @@ export class Eraser {
     // The time of day may have been set back since it was ordered.
     const ageMs = Math.max(this.options.now().getTime() - orderedAt.getTime(), monotonicMs() - since);
     if (ageMs < ORDER_MS) return;
-    const reason = 'whoever ordered it was interrupted: order it again';
+    const reason = 'the command that ordered it was interrupted: order it again';
     await this.#record(erasure, 'ordered', { type: 'ErasureCancelled', data: { erasure, reason } });
     this.#incompleteSince.delete(erasure);
     this.options.onDone(`erasure ${erasure}: ${reason}`);

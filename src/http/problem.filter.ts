@@ -178,13 +178,13 @@ const ROWS: readonly Row[] = [
   soon(
     ReadModelAhead,
     'read_model_ahead',
-    'The log was restored to an earlier state: lists are answered again when they were rebuilt from it. Tell whoever runs this service.',
+    'The log was restored to an earlier state: lists are answered again when they were rebuilt from it. Tell the operator of this service.',
   ),
   soon(ReadModelUnavailable, 'read_model_unavailable', 'Lists cannot be read at present. Try again.'),
   soon(GenerationMissing, 'read_model_unavailable', 'Lists cannot be read at present. Try again.'),
   row(NotSignedYet, ({ message }) => retrySoon('not_signed_yet', `${sentence(message)} Try again.`)),
   row(LogAltered, ({ message }) =>
-    retrySoon('log_altered', `${sentence(message)} Tell whoever runs this service.`),
+    retrySoon('log_altered', `${sentence(message)} Tell the operator of this service.`),
   ),
   soon(TreeUnavailable, 'tree_unavailable', 'The tree cannot be read at present. Try again.'),
   soon(NotFreshYet, 'not_fresh_yet', 'The list does not contain yet what it has to. Try again.'),

@@ -23,7 +23,7 @@ export const ErasureStatus = z
       .meta({ type: ['integer', 'null'], description: 'How many events were erased; null before.' }),
     remains: z.string().nullable().meta({
       description:
-        'What somebody has to do by hand before it is finished, such as a scavenge of EventStoreDB; null where nothing is known.',
+        'What has to be done by hand before it is finished, such as a scavenge of EventStoreDB; null where nothing is known.',
     }),
     progress: OperationProgress.nullable().meta({
       description:

@@ -18,7 +18,7 @@ export const auditWitnesses = (env: Environment): WitnessesConfig | undefined =>
   const required = given(env, 'AUDIT_WITNESSES_REQUIRED');
   if (value === undefined) {
     if (required !== undefined)
-      throw new ConfigError('AUDIT_WITNESSES_REQUIRED needs AUDIT_WITNESSES: there is nobody to wait for');
+      throw new ConfigError('AUDIT_WITNESSES_REQUIRED needs AUDIT_WITNESSES: no witness is named');
     return undefined;
   }
   const targets = value.split(',').map((text, at) => targetOf(text.trim(), at + 1));

@@ -136,7 +136,7 @@ describe('plants export beside a running service, and plants check without it', 
         ['export', '--out', join(away, 'x'), '--from', '1000'],
         service.env,
         1,
-        '--from 1000: the checkpoint that was',
+        '--from 1000: the last signed',
       ],
       [
         ['export', '--out', join(away, 'x'), '--from', 'soon'],

@@ -89,7 +89,7 @@ describe('plants witness', () => {
     rmSync(join(folder, 'witness', 'witness.db'));
     const { status, stderr } = await runCli(['witness', ...options()], {});
     expect(status).toBe(1);
-    expect(stderr).toMatch(/^plants: there is no .*witness\.db beside the key: .*\n$/);
+    expect(stderr).toMatch(/^plants: there is no .*witness\.db next to the key: .*\n$/);
   });
 
   it.each([

@@ -48,7 +48,7 @@ interface EraseOptions extends OperateOptions {
 
 /** The copies that no command reaches. */
 const OUT_OF_REACH =
-  'out of reach, and to be removed by whoever keeps them: backups, exports and bundles, copies of the log, snapshots and append-only files of Redis, the folder index/scavenging of EventStoreDB, request logs, and what the owner and others have saved';
+  'out of reach, and to be removed by those who keep them: backups, exports and bundles, copies of the log, snapshots and append-only files of Redis, the folder index/scavenging of EventStoreDB, request logs, and what the owner and others have saved';
 
 /** Orders the erasure of an owner and, if wanted, waits until nothing is left. Returns whether it was confirmed. */
 export const erase = async (operating: Operating, options: EraseOptions): Promise<boolean> => {

@@ -45,6 +45,6 @@ const restore = async ({ from, json = false }: { readonly from: string; readonly
   const leaves = leavesIn(tree);
   if (leaves !== undefined && leaves > events)
     process.stderr.write(
-      `plants: before the next start, move ${tree} with its -wal and -shm aside, and keep them: they hold ${quantity(leaves, 'event')}, and this log ${events}; with them the auditor raises an alarm, and raises it again after each plants audit-lift. The new tree does not extend what was signed, which whoever keeps an old checkpoint will see: tell them\n`,
+      `plants: before the next start, move ${tree} with its -wal and -shm away, and keep them: they hold ${quantity(leaves, 'event')}, and this log ${events}; with them the auditor raises an alarm, and raises it again after each plants audit-lift. The new tree does not extend what was signed, which whoever keeps an old checkpoint will see: tell them\n`,
     );
 };

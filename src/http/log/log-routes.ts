@@ -232,7 +232,7 @@ export const logRoutes = {
     path: '/log/proof/consistency',
     scope: 'no token',
     summary: 'Prove that an earlier tree is the beginning of a later one',
-    description: 'Public: whoever has kept an earlier checkpoint compares it with the last one.',
+    description: 'Public: anyone who has kept an earlier checkpoint compares it with the last one.',
     query: ConsistencyQuery,
     answers: { 200: { description: 'The proof.', headers: CACHING, content: json(ConsistencyProof) } },
     problems: ['not_signed_yet', 'tree_unavailable', 'log_altered'],

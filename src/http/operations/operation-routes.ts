@@ -263,7 +263,7 @@ export const operationRoutes = {
     path: '/operations/skips',
     summary: 'Leave an event that cannot be read out of the lists',
     description:
-      'One that the status names: its owner, or everybody, gets no list until then. It stays in the log; a rebuild with `unskip` looks at it again.',
+      'One that the status names: its owner, or every owner, gets no list until then. It stays in the log; a rebuild with `unskip` looks at it again.',
     body: NewSkip,
     example: { position: '0000000000000042', reason: 'not ours' },
     answers: {

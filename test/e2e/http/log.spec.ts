@@ -313,7 +313,10 @@ describe('/log', () => {
       ),
     ]);
     const other = await runCli([...args, '--owner', bob], {});
-    expect([other.status, other.stdout]).toEqual([1, expect.stringMatching(/^refused: it is of "anne /)]);
+    expect([other.status, other.stdout]).toEqual([
+      1,
+      expect.stringMatching(/^refused: the list is of "anne /),
+    ]);
     const name = `nobody ${randomUUID()}`;
     await http.refused(get('/log/list', await http.token(name)), 404, 'entry_not_found');
     const nobody = await get('/log/list', await http.token(name, 'plants:read plants:audit'));

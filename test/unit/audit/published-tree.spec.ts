@@ -78,7 +78,7 @@ describe('the tree that others see', () => {
       const tree = published();
       for (const ask of [() => tree.checkpoint(), () => tree.tile({ level: 0, index: 0, width: 256 })])
         await expect(ask()).rejects.toThrow(
-          new LogAltered(`the stored checkpoint of ${EVENTS} events is not the one that was signed`),
+          new LogAltered(`the stored checkpoint of size ${EVENTS} is not the one that was signed`),
         );
       expect(await log.tree.alarm()).toMatchObject({
         kind: 'tree',

@@ -433,7 +433,7 @@ describe('lists in a folder', () => {
       change(sql);
       const before = readFileSync(at1('1.db'));
       expect(await refusal()).toMatch(
-        /1\.db is another application's database.*let READ_MODEL name another folder/,
+        /1\.db is another application's database.*set READ_MODEL to another folder/,
       );
       expect(readFileSync(at1('1.db')).equals(before)).toBe(true);
     });
@@ -441,7 +441,7 @@ describe('lists in a folder', () => {
     it('are left alone where they are no database in a folder that is not ours', async () => {
       mkdirSync(folder, { recursive: true });
       writeFileSync(at1('1.db'), 'Dear plants,\n'.repeat(1_000));
-      expect(await refusal()).toContain('let READ_MODEL name another folder');
+      expect(await refusal()).toContain('set READ_MODEL to another folder');
     });
 
     it('are said to be no folder, or one that cannot be made', async () => {

@@ -300,7 +300,7 @@ describe('the files of an open event log', () => {
     rmSync(file);
     files.look(false);
     expect(files.save(EVENTS + 1)).toMatch(
-      /could not be saved \(a copy would hold 30 events of 31\); keep .*for they may be the only copies/,
+      /could not be saved \(the copy would lack events: it holds 30, and the log 31\); keep .*for they may be the only copies/,
     );
     expect(rescuedBeside(file)).toEqual([]);
   });
