@@ -4,10 +4,10 @@ import { ApiProblem, problemOf, Unreachable } from './problem.js';
 import { API_ROOT, type Query } from './router.js';
 import { endSession, session } from './session.js';
 
-/** How long one try may take, in milliseconds: a list of the past takes 55 s at most. */
+/** Limit of one try: a list of the past takes 55 s at most. */
 const TRY_MS = 60_000;
 
-/** How long a request that can be sent again is tried, in milliseconds. */
+/** Time for all tries of a request that can be sent again. */
 const PATIENCE_MS = 30_000;
 
 /** Pauses between tries where the service names none, in milliseconds. */
@@ -16,13 +16,13 @@ const PAUSES_MS = [500, 1_000, 2_000, 4_000];
 /** Answers that say: not now. */
 const NOT_NOW: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 
-/** Whether the last request reached the service; a browser's own opinion (`navigator.onLine`) is only a hint. */
+/** True if the last request reached the service; a browser's own opinion (`navigator.onLine`) is only a hint. */
 export const reachable = signal(true);
 
 /** Why a request is being tried again, in the words of the service; undefined when none is. */
 export const waitingFor = signal<string | undefined>(undefined);
 
-/** Where the newest write of this session stands: a list that is sent this is at least as fresh, or 503. */
+/** Position of the newest write of this session: a list that is sent this is at least as fresh, or 503. */
 export const position = signal<string | undefined>(undefined);
 
 /** Takes note of a position. All have the same width, and their order as texts is that of the log. */
@@ -123,7 +123,7 @@ export const send = async (path: string, options: RequestOptions = {}): Promise<
     }
 };
 
-/** How long to wait before the next try, in milliseconds; undefined where there is to be none. */
+/** Milliseconds before the next try; undefined where there is to be none. */
 const pauseAfter = (error: unknown, tries: number): number | undefined => {
   const usual = PAUSES_MS[Math.min(tries, PAUSES_MS.length - 1)] ?? 4_000;
   if (error instanceof Unreachable) return usual;

@@ -1,4 +1,4 @@
-/** What is around every page: who is signed in, where one can go, and how the connection is. */
+/** The frame of every page: who is signed in, links to the pages, and the state of the connection. */
 import { Component, type ComponentChildren, type ComponentType } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { useComputed, useSignal } from '@preact/signals';
@@ -31,7 +31,7 @@ export const App = ({ before }: { readonly before: string | undefined }) => {
   );
 };
 
-/** Whether this place is a page that needs no token. */
+/** True for a page that needs no token. */
 const isPublic = (): boolean =>
   PAGES.some(({ path, scope }) => path === place.value.page && scope === undefined);
 
@@ -65,7 +65,7 @@ const Leaf = () => (
 /** When it is said how long the token is still good, in milliseconds before its end. */
 const SOON_MS = 600_000;
 
-/** Whose token it is, and for how long. */
+/** The owner of the token, and the time that is left of it. */
 const Account = () => {
   const now = useSignal(Date.now());
   useEffect(() => {

@@ -11,7 +11,7 @@ import { type ProvenEntry, TLOG_PROOF_BEGINS, verifyReceipt } from '../src/trans
 import { type Refusal, Refused } from '../src/transparency/refused.js';
 import { type Signed, verifyCheckpoint } from '../src/transparency/signed.js';
 
-/** What a file is, and what is proven by it. */
+/** The kind of a file, with the result of its check. */
 export type CheckedFile =
   | { readonly kind: 'bundle'; readonly result: ProvenBundle | BundleRefusal }
   | { readonly kind: 'list'; readonly result: ProvenList | Refusal }
@@ -22,10 +22,10 @@ export type CheckedFile =
 /** More than a list proof of 1,000 plants has, in bytes; receipts and checkpoints are smaller. */
 const MAX_BYTES = 67_108_864;
 
-/** What tells one kind of file from another stands in its first bytes. */
+/** The first bytes of a file, which tell its kind. */
 const HEAD_BYTES = 64;
 
-/** How a bundle begins: its first line is canonical JSON. */
+/** The first line of a bundle is canonical JSON. */
 const BUNDLE_BEGINS = /^\{"(?:before":\[|checkpoint":")/;
 
 /**
@@ -45,7 +45,7 @@ export const checkFile = async (file: Blob, options: BundleOptions): Promise<Che
   }
 };
 
-/** What gzip has packed in a file. Its reader gets Refused where that is damaged, and a DOMException where the file cannot be read. */
+/** Unpacks a file. Its reader gets Refused for damaged data, and a DOMException where the file cannot be read. */
 const unpacked = (file: Blob): ReadableStream<Uint8Array> => {
   const reader = file.stream().pipeThrough(new DecompressionStream('gzip')).getReader();
   return new ReadableStream({

@@ -5,7 +5,7 @@ export interface StreamEvent {
   /** `message` where the stream names none. */
   readonly type: string;
   readonly data: string | undefined;
-  /** Where the stream can be resumed after it: Last-Event-ID. */
+  /** Resumes the stream after it: Last-Event-ID. */
   readonly id: string | undefined;
 }
 

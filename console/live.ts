@@ -9,19 +9,19 @@ import { ended } from './session.js';
 /** After so long without a sign of life, in milliseconds, a stream counts as broken: the service sends one each 15 s. */
 const SILENCE_MS = 40_000;
 
-/** How long a tab may be in the background before its stream rests, in milliseconds. */
+/** Time in the background after which a tab's stream rests. */
 const REST_AFTER_MS = 10_000;
 
 /** The longest pause before a stream that has broken is opened again, in milliseconds. */
 const LONGEST_PAUSE_MS = 30_000;
 
-/** How a stream is: `resting` while the tab is in the background, `broken` until it is mended. */
+/** `resting` while the tab is in the background, `broken` until it is mended. */
 export type LiveState = 'connecting' | 'live' | 'resting' | 'broken';
 
 export interface Following {
   readonly path: string;
   readonly query?: Query;
-  /** Where to begin: the id of an event. */
+  /** Id of the event to begin after. */
   readonly after?: string;
   /** Called for each event in turn, signs of life left out. */
   readonly onEvent: (event: StreamEvent & { readonly data: string }) => void;
@@ -30,7 +30,7 @@ export interface Following {
 /** A stream that is followed until it is closed. */
 export interface Live {
   readonly state: ReadonlySignal<LiveState>;
-  /** What is wrong, while it is broken. */
+  /** While it is broken. */
   readonly reason: ReadonlySignal<string | undefined>;
   readonly close: () => void;
 }

@@ -1,4 +1,4 @@
-/** Where the console begins. */
+/** Begins the console. */
 import { render } from 'preact';
 import { watchNetwork } from './api.js';
 import { App } from './app.js';

@@ -21,13 +21,13 @@ import {
 import { ROOT } from './router.js';
 import { SCOPES } from './session.js';
 
-/** Who the console is, and where people sign in. */
+/** The issuer, and the console's id there. */
 export interface SignInAt {
   readonly issuer: string;
   readonly clientId: string;
 }
 
-/** What has to be known again when the issuer sends the browser back. */
+/** Kept until the issuer sends the browser back. */
 interface Pending {
   readonly state: string;
   readonly nonce: string;
@@ -38,7 +38,7 @@ interface Pending {
 
 const KEPT_AS = 'plants-console-sign-in';
 
-/** Where the issuer sends the browser: the same address always, since issuers compare it with those that they know. */
+/** Address to which the issuer sends the browser: always the same, since issuers compare it with those that they know. */
 const redirectUri = (): string => new URL(ROOT, location.href).href;
 
 /** An issuer on this machine may do without TLS, as its keys may. */
@@ -79,7 +79,7 @@ export const leaveForIssuer = async (at: SignInAt): Promise<void> => {
   location.assign(target.href);
 };
 
-/** Whether the issuer has sent the browser back here. */
+/** Of a browser that the issuer has sent back here. */
 export interface Returned {
   readonly token: string;
   /** The address that was asked for before. */
@@ -93,7 +93,7 @@ export interface Returned {
 export const returnFromIssuer = async (at: SignInAt, parameters: URLSearchParams): Promise<Returned> => {
   const kept = sessionStorage.getItem(KEPT_AS);
   sessionStorage.removeItem(KEPT_AS);
-  if (kept === null) throw new Error('This tab has not asked anybody to sign in. Try again.');
+  if (kept === null) throw new Error('This tab has not asked anyone to sign in. Try again.');
   const { state, nonce, verifier, href } = JSON.parse(kept) as Pending;
   const client: Client = { client_id: at.clientId };
   const server = await discover(at);

@@ -5,7 +5,7 @@ import { type Scope } from './session.js';
 export interface Page {
   /** Its path below /console. */
   readonly path: string;
-  /** What its link and its heading say. */
+  /** For its link and its heading. */
   readonly title: string;
   /** Shown to tokens with this scope; to all, and without a token too, where there is none. */
   readonly scope?: Scope;

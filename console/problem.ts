@@ -1,6 +1,6 @@
 /** Answers that are errors: problem documents (RFC 9457), and what is no answer at all. */
 
-/** What is wrong with one field. `pointer` is a JSON Pointer into the body, or names a parameter. */
+/** `pointer` is a JSON Pointer into the body, or names a parameter. */
 export interface FieldError {
   readonly pointer: string;
   readonly detail: string;
@@ -48,10 +48,10 @@ export const problemOf = async (response: Response): Promise<ApiProblem> => {
   );
 };
 
-/** What to show of a failure, in a sentence or two. */
+/** Text of a failure, in a sentence or two. */
 export const messageOf = (error: unknown): string =>
   error instanceof Error ? error.message : 'Something went wrong.';
 
-/** Whether a request was given up by this page, which nobody needs to be told. */
+/** True if this page gave up the request, which is not shown. */
 export const isAborted = (error: unknown): boolean =>
   error instanceof DOMException && error.name === 'AbortError';

@@ -1,4 +1,4 @@
-/** Where the console is: the page is in the path, all of its state in the query, so that any view can be sent to somebody. */
+/** The page is in the path, all of its state in the query, so that any view can be sent to others. */
 import { signal } from '@preact/signals';
 
 /** A page's path below /console, without slashes around it, and its query. */
@@ -18,7 +18,6 @@ const placeOf = ({ pathname, search }: Pick<Location, 'pathname' | 'search'>): P
   query: new URLSearchParams(search),
 });
 
-/** Where the console is now. */
 export const place = signal<Place>(placeOf(location));
 
 /** Query parameters to set; those that are undefined or empty are left out. */

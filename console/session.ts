@@ -1,8 +1,8 @@
-/** Who is signed in. The token is kept in memory; in sessionStorage, which ends with the tab, only where that was asked for. */
+/** The token is kept in memory; in sessionStorage, which ends with the tab, only where that was asked for. */
 import { computed, signal } from '@preact/signals';
 import { OWNER_CLAIM } from './installation.js';
 
-/** What tokens may allow (docs/api.md). */
+/** As in docs/api.md. */
 export const SCOPES = [
   'plants:read',
   'plants:write',
@@ -12,7 +12,7 @@ export const SCOPES = [
 ] as const;
 export type Scope = (typeof SCOPES)[number];
 
-/** What a token allows that names no scope. */
+/** For a token that names no scope. */
 const DEFAULT_SCOPES: readonly Scope[] = ['plants:read', 'plants:write'];
 
 /** A token and what it says of itself. The service alone decides whether it is good. */
@@ -36,10 +36,10 @@ export const session = signal<Session | undefined>(undefined);
 /** Why the token cannot be used any more; undefined while it can. */
 export const ended = signal<string | undefined>(undefined);
 
-/** Whether a token is there and has not ended. */
+/** True while there is a token that has not ended. */
 export const signedIn = computed(() => session.value !== undefined && ended.value === undefined);
 
-/** Whether the token allows something, so that it is worth showing. */
+/** True if the token allows it, so that it is worth showing. */
 export const allows = (scope: Scope): boolean => session.value?.scopes.has(scope) === true;
 
 let timer: ReturnType<typeof setTimeout> | undefined;
@@ -87,7 +87,7 @@ export const resume = (): string | undefined => {
   }
 };
 
-/** Whether a token is an issuer's or this service's own is not checked here. */
+/** Does not check whether the token is of an issuer or of this service. */
 const readToken = (text: string): Session => {
   const token = text.trim().replace(/^Bearer\s+/i, '');
   const claims = claimsOf(token);

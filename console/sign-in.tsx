@@ -74,7 +74,7 @@ const AtIssuer = () => {
   );
 };
 
-/** What is shown before anybody has signed in. `before` says what was wrong with a token that came with the address. */
+/** Shown before sign-in. `before` says what was wrong with a token that came with the address. */
 export const SignIn = ({ before }: { readonly before?: string | undefined }) => (
   <main class="sign-in" id="main" tabIndex={-1}>
     <h1>Sign in</h1>
@@ -90,7 +90,7 @@ export const SignIn = ({ before }: { readonly before?: string | undefined }) => 
       <pre tabIndex={0}>
         npx plants console --owner alice{'\n'}npx plants token --owner alice --expires 12h
       </pre>
-      <p>Elsewhere from whoever issues tokens for it.</p>
+      <p>Elsewhere from the issuer of its tokens.</p>
     </section>
     <p class="faint small">Version {VERSION}</p>
   </main>

@@ -10,7 +10,7 @@ export interface TrustedKeys {
   readonly log: string;
   /** Of witnesses. */
   readonly witnesses: string;
-  /** How many of the witnesses have to have cosigned. */
+  /** Witnesses that have to have cosigned. */
   readonly required: number;
 }
 
@@ -31,7 +31,7 @@ const stored = (): TrustedKeys => {
 /** The keys as they were typed last. */
 export const trustedKeys = signal<TrustedKeys>(stored());
 
-/** What is verified by them. */
+/** Keys that proofs are verified with. */
 export const trust = signal<Trust | undefined>(undefined);
 
 /** Which line of which field is no key. */
@@ -93,7 +93,7 @@ const parsed = (text: string, field: KeyRefused['field'], type: SignatureType): 
   return keys;
 };
 
-/** What to say of an error of verifying that is not about the proof. */
+/** Text for an error of verifying that is not about the proof. */
 export const explained = (error: unknown): unknown =>
   error instanceof DOMException && error.name === 'NotSupportedError'
     ? new Error('This browser cannot verify Ed25519 signatures. Use a newer one, or plants check.')

@@ -1,4 +1,4 @@
-/** What failed, where it failed, and what can be done about it. */
+/** A failure, in its place, with what can be done about it. */
 import { ApiProblem, messageOf } from '../problem.js';
 
 /** An error of a request, with its code and request id for whoever has to look it up. */

@@ -1,4 +1,4 @@
-/** How a live stream is. */
+/** State of a live stream. */
 import { type Live } from '../live.js';
 
 const WORDS = {

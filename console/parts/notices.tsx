@@ -1,4 +1,4 @@
-/** What has happened, in words, for eyes and screen readers: one region for the whole console. */
+/** Notices, for eyes and screen readers: one region for the whole console. */
 import { signal } from '@preact/signals';
 
 export interface NoticeAction {
@@ -11,11 +11,11 @@ export interface Notice {
   readonly subject?: string;
   readonly text: string;
   readonly kind?: 'done' | 'failed';
-  /** What can be done about it; the notice then stays until it is closed. */
+  /** The notice then stays until it is closed. */
   readonly action?: NoticeAction;
 }
 
-/** How long a notice stays that asks nothing, in milliseconds. */
+/** For a notice that asks nothing. */
 const STAYS_MS = 8_000;
 
 /** Older notices give way to new ones. */

@@ -3,7 +3,7 @@ import { isObject } from '../../src/transparency/json.js';
 import { type ListedPlant, type ProvenList } from '../../src/transparency/list-proof.js';
 import { Name } from './name.js';
 
-/** What a list proof proves, in a sentence. */
+/** The content of a list proof in a sentence. */
 export const listSentence = ({ owner, after, isLast, plants }: ProvenList) => (
   <>
     {countOf(plants)} of <Name text={owner} />

@@ -2,7 +2,7 @@
 import { type Inputs, useEffect, useState } from 'preact/hooks';
 import { isAborted } from '../problem.js';
 
-/** What was read last, why the last try failed, and how to try again. */
+/** `shown` is the last result, `error` the reason of a failed try. */
 export interface Read<T> {
   readonly shown: T | undefined;
   readonly error: unknown;

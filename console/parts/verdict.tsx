@@ -1,4 +1,4 @@
-/** What a proof has come to: whether it holds, who has signed and witnessed it, or the first thing that does not fit. */
+/** Result of a proof: whether it holds, who has signed and witnessed it, or the first thing that does not fit. */
 import { type ComponentChildren } from 'preact';
 import { type Refusal } from '../../src/transparency/refused.js';
 import { type Signed } from '../../src/transparency/signed.js';
@@ -27,8 +27,8 @@ export const Verdict = ({
     {result.verdict === 'consistent' && (
       <p class="small">
         {result.unverified.length === 0
-          ? 'Nobody has signed it, so anybody can have made it.'
-          : 'You trust no key that has signed it, and anybody can make such a proof with a key of their own. Add the key of the log to those that you trust: it has to come to you by another way than this page.'}
+          ? 'No one has signed it, so anyone can have made it.'
+          : 'You trust no key that has signed it, and anyone can make such a proof with a key of their own. Add the key of the log to those that you trust: it has to come to you by another way than this page.'}
       </p>
     )}
     {result.verdict !== 'refused' && <Signers signed={result} />}

@@ -15,13 +15,12 @@ interface Alarm {
   readonly raisedAt: string;
 }
 
-/** How often it is asked for, in milliseconds. */
 const EVERY_MS = 15_000;
 
-/** What each kind of alarm means, in a sentence or two. */
+/** In a sentence or two, for each kind of alarm. */
 const MEANINGS: Readonly<Record<string, string>> = {
   changed:
-    'An event is not the one that was signed: somebody has changed it, behind the service, after a checkpoint covered it.',
+    'An event is not the one that was signed: someone has changed it, behind the service, after a checkpoint covered it.',
   missing: 'An event that was signed is gone, and those after it have moved up.',
   inserted: 'An event stands in the log that was not there when what is around it was signed.',
   swapped: 'Two events have changed their places.',

@@ -1,4 +1,4 @@
-/** What a file is, and what is proven by it. */
+/** The kind of a file, and the result of its check. */
 import { Failure } from '../../parts/failure.js';
 import { Name } from '../../parts/name.js';
 import { Verdict } from '../../parts/verdict.js';

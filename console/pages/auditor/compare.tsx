@@ -8,7 +8,7 @@ import { type ProvenConsistency, verifyExtension } from '../../../src/transparen
 import { explained, trustNow } from '../../trust.js';
 import { consistencyProof, lastCheckpoint, sizeOf } from './tree.js';
 
-/** What is pasted often has lost its last newline, which a signed note has. */
+/** Adds the last newline, which a signed note has and pasted text often lacks. */
 const asNote = (text: string): string => (text.endsWith('\n') ? text : `${text}\n`);
 
 /**
@@ -75,7 +75,6 @@ export const Compare = () => {
   );
 };
 
-/** What a comparison has come to. */
 export const Compared = ({ result }: { readonly result: ProvenConsistency | Refusal }) => {
   if (result.verdict === 'refused') return <Verdict result={result} />;
   const [older, newer] = [result.older.size, result.newer.size];

@@ -1,4 +1,4 @@
-/** What of the log is shown: all of it is in the address of the page. */
+/** The filter of the log: all of it is in the address of the page. */
 import { useState } from 'preact/hooks';
 import { Failure } from '../../parts/failure.js';
 import { Field } from '../../parts/field.js';
@@ -18,7 +18,7 @@ const NOTHING: Typed = { owner: '', plant: '', type: '', actor: '', since: '', u
 /** Positions are wider than any index that is typed. */
 const POSITION = /^\d{16,64}$/;
 
-/** What is wrong with what was typed, by field. */
+/** Errors in what was typed, by field. */
 const faultsOf = ({ owner, plant, from }: Typed): Partial<Record<keyof Typed, string>> => ({
   ...(plant.trim() !== '' && owner === '' && { plant: 'Say whose plant it is, too.' }),
   ...(!/^\s*\d*\s*$/.test(from) && { from: 'This is a number: that of an event, or a position.' }),

@@ -18,10 +18,10 @@ export const filterOf = (query: URLSearchParams): LogFilter => {
   };
 };
 
-/** Whether the filter lets everything through. */
+/** True if the filter lets everything through. */
 export const isEmpty = (filter: LogFilter): boolean => FILTERS.every((name) => filter[name] === '');
 
-/** What the live stream is asked for: times do not matter for what is still to come. */
+/** Query of the live stream: times do not matter for what is still to come. */
 export const liveQuery = ({
   owner,
   plant,
@@ -45,7 +45,7 @@ export const decisionOf = ({ metadata }: Pick<LogEvent, 'metadata'>) => {
   };
 };
 
-/** Whose plant or request a stream is of; undefined where its name does not tell. */
+/** Owner of the plant or request of a stream; undefined where its name does not tell. */
 export const ownerOf = (stream: string): string | undefined => {
   const [, encoded] = /^(?:plant|request)-([^/]*)\//.exec(stream) ?? [];
   if (encoded === undefined) return undefined;

@@ -65,7 +65,7 @@ export const LogList = ({ view }: { readonly view: LogView }) => {
   );
 };
 
-/** How many events there are, and how far a filtered log was searched. */
+/** The number of events, and how far a filtered log was searched. */
 const Counted = ({ view }: { readonly view: LogView }) => {
   const size = view.size.value;
   const searched = view.searchedTo.value;
@@ -82,7 +82,7 @@ const Counted = ({ view }: { readonly view: LogView }) => {
   );
 };
 
-/** What to do where the list ends before the log does. */
+/** For a list that ends before the log does. */
 const Rest = ({ view }: { readonly view: LogView }) => {
   const rows = view.rows.value;
   const last = rows.at(-1);

@@ -77,7 +77,7 @@ export class LogView {
       : this.#signed.value,
   );
 
-  /** How many rows have come while the list holds still. */
+  /** Rows that have come while the list holds still. */
   readonly newer = computed(() => {
     const held = this.#heldAt.value;
     if (held === undefined) return 0;
@@ -93,7 +93,7 @@ export class LogView {
   readonly #bundles = new Map<number, readonly Uint8Array[]>();
   readonly #asked = new Map<number, Promise<readonly Uint8Array[]>>();
   readonly #events = new WeakMap<Uint8Array, LogEvent>();
-  /** What has come and is not drawn yet, newest first. */
+  /** Not drawn yet, newest first. */
   #arrived: PendingEvent[] = [];
   #wake: (() => void) | undefined;
 

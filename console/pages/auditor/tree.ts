@@ -1,4 +1,4 @@
-/** What the service says of its tree: checkpoints, proofs and leaves. Nothing of it is believed before it is verified. */
+/** The tree of the service: checkpoints, proofs and leaves. Nothing of it is believed before it is verified. */
 import { addressOf, json, send } from '../../api.js';
 import { problemOf, Unreachable } from '../../problem.js';
 import { type EntryProof } from '../../../src/transparency/receipt.js';
@@ -7,7 +7,7 @@ import { leavesIn } from '../../../src/transparency/event.js';
 /** Events in a full entry bundle. */
 export const BUNDLE_EVENTS = 256;
 
-/** What anybody may have, without a token. */
+/** Reads a text without a token. */
 const publicText = async (path: string, query: Readonly<Record<string, string>> = {}): Promise<string> => {
   let response: Response;
   try {
@@ -26,7 +26,7 @@ const publicText = async (path: string, query: Readonly<Record<string, string>> 
 /** The last checkpoint: a signed note, with its cosignatures. */
 export const lastCheckpoint = (): Promise<string> => publicText('log/checkpoint');
 
-/** How many events a checkpoint says that it is of, whoever signed it; undefined for what is none. */
+/** The size in a checkpoint, by any signer; undefined for what is none. */
 export const sizeOf = (note: string): number | undefined => {
   const [, digits = ''] = note.split('\n');
   return /^\d{1,15}$/.test(digits) ? Number(digits) : undefined;
@@ -39,7 +39,7 @@ export const consistencyProof = async (from: number, to: number): Promise<readon
   return (JSON.parse(text) as { readonly proof: readonly string[] }).proof;
 };
 
-/** What proves that the event with an index is in the log of this checkpoint. */
+/** Proof that the event with an index is in the log of this checkpoint. */
 export const inclusionOf = async (
   index: number,
   checkpoint: string,

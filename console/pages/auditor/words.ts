@@ -1,4 +1,4 @@
-/** What events are called, for people. */
+/** Names of events for people. */
 import { type LogEvent } from '../../../src/transparency/event.js';
 import { isObject } from '../../../src/transparency/json.js';
 
@@ -30,7 +30,7 @@ export const TYPES = Object.keys(WORDS);
 /** The type of an event in words; as it stands where it has none. */
 export const wordOf = (type: string): string => WORDS[type] ?? type;
 
-/** What an event is about: the name of a plant, or its stream. */
+/** The name of an event's plant, or its stream. */
 export const subjectOf = ({ data, stream }: Pick<LogEvent, 'data' | 'stream'>): string => {
   const { name } = isObject(data) ? data : {};
   if (typeof name === 'string') return name;

@@ -14,7 +14,7 @@ export const Action = ({
   onClick,
 }: {
   readonly text: string;
-  /** What it is called where the text alone does not say it. */
+  /** A name where the text alone does not say it. */
   readonly label?: string;
   readonly danger?: boolean;
   readonly onClick: () => void;
@@ -29,7 +29,7 @@ export const Action = ({
   </button>
 );
 
-/** What is sent when the answer is yes. */
+/** Sent when the answer is yes. */
 interface Order {
   readonly method: 'POST' | 'DELETE';
   readonly path: string;
@@ -51,9 +51,9 @@ export const Ask = ({
   readonly title: string;
   readonly confirm: string;
   readonly order: Order;
-  /** What is said once the service has taken the order. */
+  /** Said once the service has taken the order. */
   readonly done: string;
-  /** Whether what was typed is complete. */
+  /** True if what was typed is complete. */
   readonly ready?: boolean;
   readonly danger?: boolean;
   readonly children: ComponentChildren;
@@ -105,7 +105,7 @@ export const Ask = ({
   );
 };
 
-/** What is typed into the fields of a dialog, by their names, and what `Field` takes for each. */
+/** Values of the fields of a dialog, by their names, and the properties that `Field` takes for each. */
 export const useTyped = <Name extends string>(empty: Readonly<Record<Name, string>>) => {
   const [typed, setTyped] = useState(empty);
   const field = (name: Name) => ({

@@ -12,7 +12,6 @@ import { Compared, Generations, Processes, Trees } from './tables.js';
 import { Unread } from './unread.js';
 import { VerdictCard } from './verdict-card.js';
 
-/** How the status comes, in a word. */
 const WORDS = { connecting: 'Connecting…', live: 'Live', resting: 'Resting', broken: 'Not live' } as const;
 
 const Live = ({ watch }: { readonly watch: StatusWatch }) => {

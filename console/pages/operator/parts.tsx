@@ -32,7 +32,7 @@ export const Table = ({
   </div>
 );
 
-/** How long ago something was: the instant itself, local and in UTC, is shown on it. */
+/** Time since an instant, which is shown on it, local and in UTC. */
 export const Ago = ({
   at,
   now,

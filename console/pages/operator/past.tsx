@@ -1,4 +1,4 @@
-/** What was asked for before, by whom, when, why, and what came of it. */
+/** Past operations: by whom, when, why, and the result. */
 import { useState } from 'preact/hooks';
 import { nextPage, send } from '../../api.js';
 import { Failure } from '../../parts/failure.js';
@@ -22,7 +22,7 @@ const WORDS: Readonly<Record<string, string>> = {
 
 interface Shown {
   readonly operations: readonly PastOperation[];
-  /** Where older ones are; undefined where there are none. */
+  /** Cursor of older ones; undefined where there are none. */
   readonly before: string | undefined;
 }
 

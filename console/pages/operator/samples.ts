@@ -1,7 +1,6 @@
-/** What the page has received over the last quarter of an hour, and the lines that are drawn of it. */
+/** Figures of the last quarter of an hour, as the page has received them, and the lines that are drawn of them. */
 import { type SystemStatus } from './status.js';
 
-/** How long a line is, in milliseconds. */
 export const SPAN_MS = 15 * 60_000;
 
 /** One value stands for so long, in milliseconds: the greatest of that time. */
@@ -19,7 +18,7 @@ const RATE_STEPS = 6;
 export type Series = readonly (number | undefined)[];
 
 interface Sample {
-  /** How far the lists are behind, in seconds and in events. */
+  /** Distance of the lists from the end of the log. */
   readonly seconds: number | undefined;
   readonly events: number | undefined;
   /** Events that an auditor has taken into its tree. */
@@ -45,12 +44,12 @@ export class Samples {
     for (const old of this.#steps.keys()) if (old < step - STEPS - RATE_STEPS) this.#steps.delete(old);
   }
 
-  /** How far the lists were behind up to `now`. */
+  /** Distance of the lists from the end of the log, up to `now`. */
   lag(now: number, unit: 'seconds' | 'events'): Series {
     return this.#series(now, (step) => this.#near(step)?.[unit]);
   }
 
-  /** How many events came each second up to `now`; without a value where no auditor has counted them. */
+  /** Events of each second up to `now`; without a value where no auditor has counted them. */
   rate(now: number): Series {
     return this.#series(now, (step) => {
       const taken = this.#near(step)?.taken;

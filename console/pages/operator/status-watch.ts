@@ -7,16 +7,15 @@ import { ended } from '../../session.js';
 import { Samples } from './samples.js';
 import { type SystemStatus } from './status.js';
 
-/** How often the clock of the page moves on, in milliseconds. */
+/** Interval of the page's clock. */
 const TICK_MS = 2_000;
 
 /** So many ticks are between two requests while there is no live stream. */
 const TICKS_BETWEEN_POLLS = 3;
 
-/** How long a request for the status may take, in milliseconds. */
 const POLL_MS = 10_000;
 
-/** How long a status counts as the present one, in milliseconds, after it was last known to be. */
+/** Time for which a status counts as the present one after it was last known to be. */
 const CURRENT_MS = 15_000;
 
 /** Open it, again with each new token, and close it before that and when it is not shown any more. */
@@ -32,14 +31,14 @@ export class StatusWatch {
   #closing = new AbortController();
   /** When the status was last known to be what is shown. */
   #knownAt = 0;
-  /** Whether the stream has said anything since it was opened. */
+  /** True once the stream has said anything since it was opened. */
   #heard = false;
   #ticks = 0;
   #polling = false;
   #timer: ReturnType<typeof setInterval> | undefined;
   #unsubscribe: (() => void) | undefined;
 
-  /** Whether the status is known to hold now. */
+  /** True if the status is known to hold now. */
   get isCurrent(): boolean {
     return this.now.value - this.#knownAt < CURRENT_MS;
   }

@@ -1,4 +1,4 @@
-/** What this page shows of GET /operations/status and GET /operations (docs/api.md, "Operations"). */
+/** The parts of GET /operations/status and GET /operations that this page shows (docs/api.md, "Operations"). */
 
 interface AuditorReport {
   readonly state: string;

@@ -82,7 +82,7 @@ export const Generations = ({ status: { generations, head } }: Pick<Shown, 'stat
   </Table>
 );
 
-/** What was compared last, and what compares again. */
+/** The last comparison, and the next one. */
 export const Compared = ({ status: { processes }, now }: Shown) => {
   const [last] = processes
     .flatMap(({ verified }) => (verified ? [verified] : []))

@@ -23,7 +23,7 @@ export const Unread = ({ status: { parked, skipped } }: { readonly status: Syste
         <section class="card whole" aria-labelledby="unread">
           <h2 id="unread">Events that cannot be read</h2>
           <p>
-            {`The lists of ${counted(owners, 'owner')} are not answered; everybody else's are.`}{' '}
+            {`The lists of ${counted(owners, 'owner')} are not answered; all others are.`}{' '}
             {owners > events.length && `The first ${events.length} are shown.`}
           </p>
           <Table caption="Unread events" columns={['Position', 'Event', 'Why', 'Action']}>

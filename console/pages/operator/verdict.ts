@@ -7,7 +7,7 @@ export interface Finding {
   /** As the service says it. */
   readonly text: string;
   readonly advice?: string;
-  /** What only a command does, to be run where the stores are reached. */
+  /** To be run where the stores are reached. */
   readonly command?: string;
 }
 
@@ -17,7 +17,7 @@ export interface Verdict {
   readonly findings: readonly Finding[];
 }
 
-/** What to do about problems, by how the service words them (src/operations/status.ts). The first that fits is given. */
+/** Advice on problems, by the words of the service (src/operations/status.ts). The first that fits is given. */
 const ADVICE: readonly (readonly [problem: RegExp, advice: string, command?: string])[] = [
   [
     /^ALARM /,
@@ -41,7 +41,7 @@ const ADVICE: readonly (readonly [problem: RegExp, advice: string, command?: str
   ],
   [
     /the lists contain (?:an event at|events up to) /,
-    'They are made again from the log by themselves. If nobody restored the log, stop the service and keep copies of both stores first: docs/runbook.md, section 3.',
+    'They are made again from the log by themselves. If no one restored the log, stop the service and keep copies of both stores first: docs/runbook.md, section 3.',
   ],
   [
     / is disconnected: /,
@@ -64,7 +64,7 @@ const ADVICE: readonly (readonly [problem: RegExp, advice: string, command?: str
   ],
 ];
 
-/** Whether a problem is the alarm of an auditor. */
+/** True for the alarm of an auditor. */
 export const isAlarm = (problem: string): boolean => problem.startsWith('ALARM ');
 
 const findingOf = (text: string): Finding => {

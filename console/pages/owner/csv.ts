@@ -20,7 +20,7 @@ export class CsvFault extends Error {
 /** The first line of a file, after a byte order mark: without one, Excel takes UTF-8 for another encoding. */
 export const csvHead = (names: readonly string[]): string => `\uFEFF${csvLine(names)}`;
 
-/** What separates fields: spreadsheets of some countries write semicolons. The most frequent one in the first line. */
+/** The most frequent separator in the first line: spreadsheets of some countries write semicolons. */
 export const separatorOf = (text: string): string => {
   const [first = ''] = text.split(/\r?\n/, 1);
   const counted = [',', ';', '\t'].map((one) => [one, first.split(one).length] as const);
@@ -56,7 +56,7 @@ export function* parseCsv(text: string, separator = ','): Generator<CsvRecord> {
 
 interface FieldAt {
   readonly value: string;
-  /** Where the text goes on after it. */
+  /** Index after it. */
   readonly end: number;
   readonly lineEnds: number;
 }

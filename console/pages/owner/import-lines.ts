@@ -21,7 +21,7 @@ export interface LineFault {
 
 export interface ReadFile {
   readonly format: 'NDJSON' | 'CSV';
-  /** What a file of some of its lines has to begin with. */
+  /** Beginning of a file of some of its lines. */
   readonly head: string;
   readonly lines: readonly ImportLine[];
   readonly faults: readonly LineFault[];
@@ -30,7 +30,7 @@ export interface ReadFile {
 /** The longest line that is sent, in characters: a plant takes less than 4 KB, and one request 1 MiB. */
 const LONGEST = 64 * 1024;
 
-/** What is sent at once: enough that the service is kept busy, and little enough that a broken connection costs little. */
+/** Sent at once: enough to keep the service busy, and little enough that a broken connection costs little. */
 const CHUNK_LINES = 500;
 const CHUNK_BYTES = 256 * 1024;
 

@@ -17,7 +17,7 @@ interface Outcome {
 /** Refusals that are about the moment, not about the line: it is sent again. */
 const NOT_NOW: ReadonlySet<number> = new Set([408, 410, 429, 500, 502, 503, 504]);
 
-/** How often a part is tried that gets nowhere, before somebody has to say that it is to go on. */
+/** Tries of a part without progress, before a person has to say that it is to go on. */
 const TRIES = 5;
 
 /** The first pause, in milliseconds; each next one is twice as long. */

@@ -22,7 +22,7 @@ export const PAGE_SIZE = 100;
 const MOST_WAITING = 1_000;
 
 export interface ListPlace {
-  /** Where the page begins: a cursor of the page before it. */
+  /** A cursor of the page before it. */
   readonly after?: string | undefined;
   /** An instant or a position: the list as it was. It does not change, and nothing is followed. */
   readonly asOf?: string | undefined;
@@ -47,7 +47,7 @@ export class PlantList {
   /** Up to where the shown list is known to contain everything: a position. */
   #upTo = '';
   #waiting: Change[] = [];
-  /** Where the live stream begins, until the list is known to be as far. */
+  /** Beginning of the live stream, until the list is known to be as far. */
   #begins = '';
 
   /** `before` is shown until the page has come: a page of another moment. */

@@ -11,7 +11,7 @@ import { allows } from '../../session.js';
 import { deletePlant } from './changes.js';
 import { type Plant, type PlantList } from './plant-list.js';
 
-/** What a history shows of an event (docs/api.md, "An event"). */
+/** See docs/api.md, "An event". */
 interface HistoryEvent {
   readonly id: string;
   readonly type: string;
@@ -30,7 +30,7 @@ interface Shown {
   readonly plant: Plant | undefined;
   /** The newest first. */
   readonly events: readonly HistoryEvent[];
-  /** Where the history goes on. */
+  /** Link to the rest of the history. */
   readonly next: string | undefined;
 }
 

@@ -10,7 +10,7 @@ import { PlantTable } from './plant-table.js';
 import { TimeTravel } from './time-travel.js';
 import { Tools } from './tools.js';
 
-/** Whether there is room for the form beside the list. */
+/** True if there is room for the form next to the list. */
 const isWide = matchMedia('(width >= 60rem)').matches;
 
 const PlantsPage = () => {

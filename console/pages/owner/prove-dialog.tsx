@@ -13,7 +13,6 @@ import { session } from '../../session.js';
 import { explained, trust, trustNow } from '../../trust.js';
 import { PAGE_SIZE, type Plant, type PlantList } from './plant-list.js';
 
-/** What the file of a proof is called. */
 const FILE = 'list.proof';
 
 interface Proof {
@@ -58,7 +57,7 @@ const fetchProof = async (after: string | undefined, signal: AbortSignal): Promi
   return response.text();
 };
 
-/** What a proof comes to with the keys that are trusted now. Throws what `signal` was aborted with. */
+/** Verifies a proof with the keys that are trusted now. Throws what `signal` was aborted with. */
 const verified = async (text: string, after: string | undefined, signal: AbortSignal): Promise<Proof> => {
   try {
     const result = await verifyListProof(text, trustNow());
@@ -111,7 +110,7 @@ const Result = ({
   </>
 );
 
-/** Whether the page shows what was proven. It may have changed since the checkpoint: it is live. */
+/** Compares the page with what was proven. It may have changed since the checkpoint: it is live. */
 const Comparison = ({
   proven,
   shown,

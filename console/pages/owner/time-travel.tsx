@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { localOf, Time, utcOf } from '../../parts/time.js';
 import { changeQuery } from '../../router.js';
 
-/** How far back the slider goes, in milliseconds. */
+/** Ranges of the slider, in milliseconds. */
 const SPANS = [
   ['Last 10 minutes', 600_000],
   ['Last hour', 3_600_000],
@@ -15,7 +15,7 @@ const SPANS = [
 
 const STEPS = 600;
 
-/** How long the slider has to rest before the list is asked for, in milliseconds: the service reads the log for it. */
+/** Milliseconds without a move of the slider before the list is asked for: the service reads the log for it. */
 const REST_MS = 250;
 
 /** A position has digits only; an instant does not. */
@@ -73,7 +73,7 @@ export const TimeTravel = ({ asOf }: { readonly asOf: string }) => {
   );
 };
 
-/** What a moment is chosen with. `opened` is the end of the slider, in milliseconds since 1970, as `time` is. */
+/** Chooses a moment. `opened` is the end of the slider, in milliseconds since 1970, as `time` is. */
 const Moment = ({
   opened,
   time,

@@ -1,4 +1,4 @@
-/** What can be done with the whole list. */
+/** Actions on the whole list. */
 import { type ComponentType } from 'preact';
 import { useState } from 'preact/hooks';
 import { Dialog } from '../../parts/dialog.js';

@@ -271,7 +271,7 @@ describeInBrowser('an auditor in the console', () => {
     try {
       const page = await open('/console/log');
       const alarm = page.getByRole('alert', { name: 'Alarm' });
-      await alarm.getByText('somebody has changed it, behind the service').waitFor();
+      await alarm.getByText('someone has changed it, behind the service').waitFor();
       await alarm.getByText(message).waitFor();
       await expectAccessible(page);
       await alarm.getByRole('link', { name: 'Event 2 in the log' }).click();

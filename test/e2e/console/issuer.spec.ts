@@ -51,7 +51,7 @@ describeInBrowser('signing in at an issuer', () => {
 
   it('takes no code that this tab has not asked for', async () => {
     const page = await open('/console/?code=stolen&state=invented');
-    await page.getByText('This tab has not asked anybody to sign in.').waitFor();
+    await page.getByText('This tab has not asked anyone to sign in.').waitFor();
     expect(page.url()).toBe(`${service.url}/console/`);
   });
 
