@@ -20,7 +20,7 @@ export const WORKERS = `--maxWorkers=${availableParallelism() + 1}`;
 /** The arguments of Node for Jest, which tells what it does by our reporter. */
 export const jest = (projects: readonly string[], ...more: readonly string[]): string[] => [
   ...JEST,
-  ...['--reporters', './build/test/lanes/reporter.js', '--forceExit', ...more],
+  ...['--reporters', './build/test/lanes/reporter.js', ...more],
   ...['--selectProjects', ...projects],
 ];
 
