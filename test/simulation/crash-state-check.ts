@@ -22,12 +22,12 @@ import { type ListsByFold, type Reference, textOfEvent } from './reference.js';
 import { goOn } from './recovered-service.js';
 import { BACKUP, DATA, ERASED_OWNER, type Seen } from './recording.js';
 
-/** What clients had seen before a power cut. */
+/** Seen by clients before a power cut. */
 export interface Promised {
   /** The last position of a write that was acknowledged. */
   readonly written: number;
   readonly notes: readonly string[];
-  /** Whether an erasure was shown as finished. */
+  /** An erasure was shown as finished. */
   readonly erased: boolean;
   /** The events of a backup that was reported as made. */
   readonly backup: number | undefined;
@@ -35,7 +35,7 @@ export interface Promised {
 
 export const NOTHING_PROMISED: Promised = { written: 0, notes: [], erased: false, backup: undefined };
 
-/** What is promised once this was seen, too. */
+/** Adds one more thing that was seen. */
 export const promisedBy = (before: Promised, seen: Seen): Promised => {
   switch (seen.kind) {
     case 'written':
@@ -56,20 +56,20 @@ const goodBackups = new Set<string>();
 export class CrashStateCheck {
   readonly faults: string[] = [];
   readonly #data: string;
-  /** Whether an erasure is recorded as finished after the service has gone on. */
+  /** True once an erasure is recorded as finished after the service has gone on. */
   #isErased = false;
 
   constructor(
     private readonly folder: string,
     private readonly reference: Reference,
     private readonly promised: Promised,
-    /** Whether to let a service go on with the files until all that was begun is over, an erasure included. */
+    /** Lets a service go on with the files until all that was begun is over, an erasure included. */
     private readonly goesOn: boolean,
   ) {
     this.#data = join(folder, DATA);
   }
 
-  /** What is wrong, one line for each fault. */
+  /** Returns one line for each fault. */
   async run(): Promise<readonly string[]> {
     for (const part of [() => this.#keys(), () => this.#backup(), () => this.#stores()]) {
       try {

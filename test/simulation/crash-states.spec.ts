@@ -14,10 +14,10 @@ import { whyNoStrace } from './strace.js';
 
 /** `npm run test:all -- --lane crash-states` sets more. */
 const states = Number(process.env.CRASH_STATES ?? 120);
-/** What a run records, in events of each of its parts: more of them take more steps, and checkpoints of a log under load. */
+/** Events in each part of the recorded run: more of them take more steps, and checkpoints of a log under load. */
 const events = Number(process.env.CRASH_EVENTS ?? (states > 1_000 ? 300 : 16));
 const seed = Number(process.env.CRASH_SEED ?? Date.now() % 1_000_000);
-/** How much longer each sync takes, in milliseconds: on a slow disk, by odd seeds, the log is synced in libuv's pool. */
+/** Added to each sync: on a slow disk, by odd seeds, the log is synced in libuv's pool. */
 const syncMs = seed % 2 === 1 ? 3 : 0;
 /** A recording that was kept, to open its states again. */
 const kept = process.env.CRASH_RECORDING;

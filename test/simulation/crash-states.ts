@@ -16,7 +16,7 @@ const INDEX_BYTES = 32_768;
 /** States that are opened at a time. */
 const AT_ONCE = 3;
 
-/** How often the long form tells how far it is, in states. */
+/** States between two progress lines of the long form. */
 const TOLD_EVERY = 500;
 
 /** More steps than an erasure takes in a small run. */
@@ -43,7 +43,7 @@ export interface BrokenState {
 }
 
 export interface Opened {
-  /** How many different states were opened, by what was left. */
+  /** Different states that were opened, by what was left. */
   readonly states: Record<Leaving, number>;
   readonly broken: readonly BrokenState[];
 }

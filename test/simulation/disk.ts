@@ -2,7 +2,7 @@ import { posix } from 'node:path';
 import { type Random } from './random.js';
 import { type Step } from './recording.js';
 
-/** What a disk writes whole or not at all, in bytes. */
+/** Written whole or not at all, in bytes. */
 const SECTOR = 512;
 
 /** A change of a file's content that no sync has covered. */
@@ -13,7 +13,7 @@ type Change = { readonly ended: number } & (
 
 interface File {
   readonly isFolder: boolean;
-  /** What a sync has made durable. */
+  /** Covered by a sync. */
   durable: Buffer;
   /** The size with all changes. */
   size: number;
@@ -29,7 +29,7 @@ interface Naming {
 }
 
 /**
- * How much of what no sync has covered a power cut leaves.
+ * The changes without a sync that a power cut leaves.
  * - `all`: everything, as when only the process dies.
  * - `synced`: nothing.
  * - `names`: the names, with empty or old content: a file system that allocates late.
@@ -44,12 +44,12 @@ export type Leaving = (typeof LEAVINGS)[number];
 export type Files = ReadonlyMap<string, Buffer | 'folder'>;
 
 /**
- * What a disk may hold after a power cut, by what POSIX guarantees and no more: the content of a file is durable after a
- * sync of that file that began after the write had ended, a name after a sync of its folder. A rename is atomic. Changes
- * of one name keep their order; others need not.
+ * Gives the states that a disk may have after a power cut, by what POSIX guarantees and no more: the content of a file is
+ * durable after a sync of that file that began after the write had ended, a name after a sync of its folder. A rename is
+ * atomic. Changes of one name keep their order; others need not.
  */
 export class Disk {
-  /** What each path leads to, with all changes. The folder of the run itself was there before. */
+  /** By path, with all changes. The folder of the run itself was there before. */
   readonly #names = new Map<string, File>([['.', newFile(true)]]);
   readonly #durableNames = new Map(this.#names);
   #namings: Naming[] = [];
@@ -96,7 +96,7 @@ export class Disk {
     }
   }
 
-  /** Whether a power cut could take a name away from a file that has content. */
+  /** True if a power cut could take a name away from a file that has content. */
   mayLose(path: string): boolean {
     const file = this.#names.get(path);
     return file !== undefined && file.size > 0 && this.#durableNames.get(path) !== file;
@@ -191,7 +191,9 @@ const contentLeft = ({ durable, pending }: File, leaving: Leaving, random: Rando
   }
 };
 
-/** What is left of a change of which some sectors were not written: nothing of it, or its beginning, or any of them. */
+/**
+ * Returns the rest of a change of which some sectors were not written: nothing of it, or its beginning, or any of them.
+ */
 const torn = (change: Change, random: Random): Change[] => {
   if (change.kind === 'truncate') return [];
   const { at, bytes, ended } = change;

@@ -24,7 +24,7 @@ class RecordedRun {
   /** Clients create no more plants than that. */
   #most = 0;
   #stopping = false;
-  /** Whether the owner that is erased writes. */
+  /** True while the owner that is erased writes. */
   #isThere = true;
 
   private constructor(

@@ -1,7 +1,7 @@
 /**
- * What a process did to the files of a folder, in the order in which it was done. Paths are relative to that folder.
- * `begun` and `ended` are lines of the trace: of two calls, one was over before the other began where its `ended` is
- * less than the other's `begun`.
+ * A change by a process to the files of a folder, in order. Paths are relative to that folder. `begun` and `ended` are
+ * lines of the trace: of two calls, one was over before the other began where its `ended` is less than the other's
+ * `begun`.
  */
 export type Step = { readonly begun: number; readonly ended: number } & (
   | { readonly kind: 'make'; readonly path: string; readonly folder: boolean }
@@ -15,7 +15,7 @@ export type Step = { readonly begun: number; readonly ended: number } & (
   | { readonly kind: 'answer'; readonly id: string }
 );
 
-/** What a client has seen, by the id of its request: a power cut must not undo it. */
+/** Seen by a client, by the id of its request: a power cut must not undo it. */
 export type Seen =
   | { readonly kind: 'written'; readonly position: string; readonly stream: string; readonly type: string }
   | { readonly kind: 'signed'; readonly note: string }
@@ -32,7 +32,6 @@ export const MARKS = 'marks';
 /** The name of the owner that is erased, which stands in no other text. */
 export const ERASED_OWNER = 'MARKER-of-somebody';
 
-/** What a run reports when it is over. */
 export interface RunReport {
   readonly seen: Readonly<Record<string, Seen>>;
 }

@@ -73,7 +73,7 @@ export const goOn = async (
   }
 };
 
-/** Whether what lists are answered from has reached the end of the log, and is the fold of it. */
+/** True if the lists that are answered from have reached the end of the log, and are its fold. */
 const listsAreTheFold = async (
   log: EventLog,
   model: ReadModelStore,

@@ -12,7 +12,7 @@ import { Disk, type Files } from './disk.js';
 import { Random } from './random.js';
 import { DATA, type Step } from './recording.js';
 
-/** What the recorded run came to, which each crash state is compared with. */
+/** Result of the recorded run, which each crash state is compared with. */
 export interface Reference {
   /** The events before some of them were erased. */
   readonly original: readonly RecordedEvent[];
@@ -72,7 +72,7 @@ export const placed = (files: Files, parent: string): string => {
   return folder;
 };
 
-/** What the run came to, by its steps alone. */
+/** Finds the result of the run by its steps alone. */
 export const referenceOf = async (steps: readonly Step[], parent: string): Promise<Reference> => {
   const final = await eventsAfter(steps, parent);
   const erasedAt = final.events.findIndex(({ type }) => type === 'OwnerErased');

@@ -32,7 +32,10 @@ const histories = async function* (): AsyncGenerator<History, void, undefined> {
   }
 };
 
-/** Whether no write of the owner may be part of it or not: none is under way, and all outcomes before are known. */
+/**
+ * True if every write of the owner is certainly part of it or not: none is in progress, and all outcomes before are
+ * known.
+ */
 const isQuiet = (list: Operation, operations: readonly Operation[]): boolean =>
   operations.every(({ wish, started, ended, outcome }) => {
     if (wish.kind === 'list' || started > list.ended) return true;

@@ -1,7 +1,7 @@
 import { type Operation } from '../support/history.js';
 
 /**
- * Whether all that one owner was told can be explained. Writes and refusals are one linearizable history, that of the
+ * True if all that one owner was told can be explained. Writes and refusals are one linearizable history, that of the
  * log, and writes and lists are another one: a refusal may show a write that has no answer yet, and lists need not
  * contain it before it has one.
  */
@@ -10,12 +10,11 @@ export const isExplained = (history: readonly Operation[]): boolean =>
   isLinearizable(history.filter(({ outcome }) => outcome.kind !== 'refused'));
 
 /**
- * Whether a history of one owner is linearizable: whether each operation can be put at one moment between its start and
- * its end so that all outcomes follow from the moments alone. The algorithm is that of Wing and Gong (Testing and
- * Verifying Concurrent Objects, 1993), with the states that were visited remembered as Lowe proposes (Testing for
- * Linearizability, 2017). It knows neither the log nor positions, so that it shares nothing with test/support/history.ts.
- *
- * A write whose outcome nobody knows may have happened at any moment after its start, or never.
+ * True if each operation of one owner can be put at one moment between its start and its end so that all outcomes follow
+ * from the moments alone. The algorithm is that of Wing and Gong (Testing and Verifying Concurrent Objects, 1993), with
+ * the states that were visited remembered as Lowe proposes (Testing for Linearizability, 2017). It knows neither the log
+ * nor positions, so that it shares nothing with test/support/history.ts. A write whose outcome is unknown may have
+ * happened at any moment after its start, or never.
  */
 const isLinearizable = (history: readonly Operation[]): boolean => {
   // What has certainly not happened has no moment.

@@ -156,7 +156,7 @@ class Calls {
     return id === undefined ? undefined : { kind: 'answer', id, begun: line, ended: line };
   }
 
-  /** What a call that has ended well does in the folder, if anything. Throws for what no model of it is there. */
+  /** Returns the effect of a call that has ended well on the folder, if any. Throws for calls that it has no model of. */
   stepOf(call: string, text: string, when: Pick<Step, 'begun' | 'ended'>): Step | undefined {
     const named = [...text.matchAll(ARGUMENT)];
     if (named.some(([, , , deleted]) => deleted !== undefined)) return undefined; // nobody can open it again
@@ -195,7 +195,7 @@ class Calls {
     }
   }
 
-  /** What a call does that changes names; 'none' for other calls. */
+  /** Returns the change of names by a call; 'none' for other calls. */
   #namingOf(
     call: string,
     text: string,

@@ -14,11 +14,11 @@ const seconds = process.env.MUTANT_SECONDS ?? '120';
 
 interface Found {
   readonly seed: number;
-  /** How many were run: others were passed over. */
+  /** Worlds that were run; others were passed over. */
   readonly worlds: number;
   readonly steps?: number;
   readonly rule?: string;
-  /** Whether the world is broken without the fault, too: then it has found another one. */
+  /** The world is broken without the fault, too: then it has found another one. */
   readonly isBrokenAnyway?: boolean;
 }
 

@@ -21,7 +21,7 @@ interface Edit {
 /** A wrong line of the compiled service, or of what stands for the stores. */
 export interface PlantedFault {
   readonly name: string;
-  /** What is wrong, in a few words. */
+  /** In a few words. */
   readonly what: string;
   readonly edits?: readonly Edit[];
   readonly mutant?: Mutant;

@@ -44,7 +44,7 @@ interface Waiter {
   readonly go: () => void;
 }
 
-/** What planted faults change. */
+/** Changed by planted faults. */
 export interface ListFaults {
   promotesUnchecked?: boolean;
   appliesGaps?: boolean;
@@ -55,7 +55,7 @@ export interface ListFaults {
   reusesIds?: boolean;
 }
 
-/** How often the state is kept at most, in milliseconds. */
+/** Shortest time between two kept states. */
 const KEPT_EVERY_MS = 200;
 
 const emptyState = (): State => ({
@@ -102,10 +102,10 @@ export class ListServer {
   /** Called before a switch. */
   onPromote: (generation: Generation, before: Generation | undefined) => void = () => undefined;
 
-  /** How old what a crash leaves may be, in milliseconds. */
+  /** Greatest age of the state that a crash leaves. */
   losesMs = 1_000;
 
-  /** Whether a crash may lose a switch, and nothing before it. */
+  /** A crash may lose a switch, and nothing before it. */
   losesSwitches = false;
 
   constructor(
@@ -113,7 +113,7 @@ export class ListServer {
     readonly faults: ListFaults = {},
   ) {}
 
-  /** How long ago something that was applied was lost, in milliseconds. */
+  /** Milliseconds since something that was applied was lost. */
   get sinceLossMs(): number {
     return this.host.nowMs() - this.#lostAt;
   }
@@ -175,7 +175,7 @@ export class ListServer {
     this.#state.generations.delete(generation);
   }
 
-  /** What was applied before is durable then. */
+  /** Makes durable all that was applied before. */
   sync(): void {
     this.#kept = [];
   }
@@ -329,7 +329,7 @@ export class ListServer {
     this.#waiters.clear();
   }
 
-  /** Whether the active generation holds this plant, now or after a crash. */
+  /** True if the active generation holds this plant, now or after a crash. */
   mayHold(owner: string, id: number): boolean {
     return [this.#state, ...this.#kept.map(({ state }) => state)].some(
       ({ active, generations }) => active !== undefined && generations.get(active)?.rows.get(owner)?.has(id),

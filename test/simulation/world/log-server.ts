@@ -17,10 +17,10 @@ const WIDTH = 16;
 
 const positionOf = (number: number): Position => String(number).padStart(WIDTH, '0') as Position;
 
-/** What a position counts; 0 for START. */
+/** 0 for START. */
 export const numberOf = (position: Position): number => Number(position);
 
-/** What was written and not synced yet, and who waits for that. */
+/** Written and not synced yet. */
 interface Staged {
   readonly events: readonly RecordedEvent[];
   readonly settle: () => void;
@@ -41,13 +41,13 @@ interface Watcher {
 /** Events after a position. */
 export interface ReadBatch {
   readonly events: readonly RecordedEvent[];
-  /** Where the log ended as they were read. */
+  /** End of the log as they were read. */
   readonly head: Position;
-  /** How often the log was put back to an earlier state. */
+  /** Number of times that the log was restored to an earlier state. */
   readonly history: number;
 }
 
-/** What planted faults change. */
+/** Changed by planted faults. */
 export interface LogFaults {
   acknowledgesBeforeSync?: boolean;
   ignoresRepeats?: boolean;
@@ -63,7 +63,7 @@ export class LogServer {
   readonly #streams = new Map<string, RecordedEvent[]>();
   /** In the order of their positions. */
   #staged: Staged[] = [];
-  /** How many of these the sync that runs will have written. */
+  /** Number of these that the running sync writes. */
   #syncing = 0;
   readonly #stagedStreams = new Map<string, RecordedEvent[]>();
   #watchers = new Set<Watcher>();

@@ -13,17 +13,16 @@ npm run simulate -- --replay FILE          the world of a file that a failure ha
 npm run simulate -- --twice N [--from N]   N worlds, each twice: their traces have to be the same
 `;
 
-/** What a thread is given to do: every so many seeds, until a time of day, or up to a seed. */
+/** Seeds of a thread: every so many, until a time of day, or up to a seed. */
 interface Share {
   readonly from: number;
   readonly step: number;
   readonly untilMs?: number;
   readonly last?: number;
-  /** Whether each world runs twice, to compare the two traces. */
+  /** Runs each world twice, to compare the two traces. */
   readonly twice: boolean;
 }
 
-/** What many worlds came to. */
 interface Sum {
   worlds: number;
   operations: number;
@@ -35,7 +34,7 @@ interface Sum {
   readonly counts: Map<string, number>;
 }
 
-/** How often a long run says how far it is, in milliseconds. */
+/** Time between two progress lines of a long run. */
 const PROGRESS_MS = 30_000;
 
 const print = (line: string): void => void process.stdout.write(`${line}\n`);

@@ -43,7 +43,6 @@ const backBeforeRebuilt: NarrowWorld = (options, random) => ({
   faults: { ...NO_FAULTS, listsCrash: random.between(2_000, 5_000) },
 });
 
-/** What such worlds are about. */
 export const NARROW_WORLDS: readonly [NarrowWorld, ...NarrowWorld[]] = [
   (options, random) => {
     const crashing = backBeforeErasure(options, random);

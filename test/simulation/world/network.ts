@@ -1,7 +1,7 @@
 import { type Random } from '../random.js';
 import { Machine, type World } from './scheduler.js';
 
-/** What goes wrong with messages and disks, each a share from 0 to 1 or a time in milliseconds. */
+/** Faults of messages and disks, each a share from 0 to 1 or a time in milliseconds. */
 export interface Manners {
   /** A request that never arrives, of which the sender hears nothing. */
   readonly lostRequests: number;
@@ -10,11 +10,11 @@ export interface Manners {
   /** A message that takes up to `slowMs`. */
   readonly slow: number;
   readonly slowMs: number;
-  /** How many connections have such messages, as a share; all others have none. */
+  /** Share of connections with such messages; all others have none. */
   readonly slowConnections: number;
-  /** How long a message usually takes at most. */
+  /** Usual maximum for a message. */
   readonly latencyMs: number;
-  /** How long a sync of the disk takes at most. */
+  /** Maximum for a sync of the disk. */
   readonly syncMs: number;
 }
 
@@ -33,14 +33,14 @@ export class NoAnswer extends Error {
   override readonly name = 'NoAnswer';
   constructor(
     message: string,
-    /** Whether the request may have been carried out, now or later. */
+    /** The request may have been carried out, now or later. */
     readonly mayHaveRun: boolean,
   ) {
     super(message);
   }
 }
 
-/** Where a request is carried out: it answers now, later, or never. */
+/** Carries out a request: it answers now, later, or never. */
 export type Work<T> = (answer: (result: T) => void, refuse: (error: Error) => void) => void;
 
 /** A way to ask a server. */
@@ -49,7 +49,7 @@ export interface Connection {
   ask<T>(what: string, work: Work<T>, waitMs?: number): Promise<T>;
 }
 
-/** Where the timers of a server run. Its clock goes on when it is started again. */
+/** Runs the timers of a server. Its clock goes on when it is started again. */
 export interface Host {
   readonly nowMs: () => number;
   readonly after: (ms: number, what: string, run: () => void) => void;
@@ -59,7 +59,7 @@ export interface Host {
 export class Server {
   #machine: Machine | undefined;
   #lives = 0;
-  /** Who waits for an answer of the present life. */
+  /** Waits for answers of the present life. */
   readonly #cut = new Set<() => void>();
 
   constructor(
@@ -116,7 +116,7 @@ export class Server {
   }
 }
 
-/** How long a client waits for an answer, in milliseconds. */
+/** Limit of a client for an answer. */
 const DEADLINE_MS = 1_500;
 
 /** The connection of one life of a process to a server. */
@@ -130,7 +130,7 @@ export class SimulatedConnection implements Connection {
     private readonly client: Machine,
     private readonly server: Server,
     private readonly manners: () => Manners,
-    /** Whether requests arrive in the order in which they were sent. */
+    /** Requests arrive in the order in which they were sent. */
     private readonly isOrdered = false,
   ) {
     this.#random = world.stream(`network ${client.name} ${server.name} ${isOrdered}`);

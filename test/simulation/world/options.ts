@@ -3,7 +3,7 @@ import { type Manners } from './network.js';
 /** Instead of a time: so rarely that it never happens. A number that JSON can hold. */
 export const NEVER = 1e12;
 
-/** How often each fault comes, as the mean time between two of them in milliseconds; NEVER for none. */
+/** Mean milliseconds between two faults of a kind; NEVER for none. */
 export interface FaultTimes {
   readonly apiDies: number;
   readonly projectorDies: number;
@@ -20,18 +20,18 @@ export interface FaultTimes {
   readonly witnessCrashes: number;
 }
 
-/** What one seed draws. */
+/** Drawn by one seed. */
 export interface Options {
   readonly owners: number;
   readonly ids: number;
   readonly clients: number;
   readonly apis: number;
   readonly projectors: number;
-  /** How long clients pause between two operations at most, in milliseconds. */
+  /** Longest pause of a client between two operations. */
   readonly thinkMs: number;
   readonly lists: number;
   readonly keys: number;
-  /** How much clocks differ at most, as a share. */
+  /** Greatest difference of clocks, as a share. */
   readonly drift: number;
   readonly manners: Manners;
   readonly bad: Manners;
@@ -40,52 +40,51 @@ export interface Options {
   readonly operatesEveryMs: number;
   /** Which commands: in some worlds one thing happens again and again, so that it meets most faults. */
   readonly operates: 'on all' | 'on erasures' | 'on generations' | 'on skips' | 'on both';
-  /** Whether an auditor signs the log, and owners are erased. */
+  /** An auditor signs the log, and owners are erased. */
   readonly audits: boolean;
-  /** Whether another auditor signs, too, with a tree of its own: with the same key, or with one of its own. */
+  /** Signs, too, with a tree of its own: with the same key, or with one of its own. */
   readonly secondAuditor: 'none' | 'same key' | 'own key';
-  /** Whether one of the two is lost for good as it erases an owner. */
+  /** One of the two is lost for good as it erases an owner. */
   readonly losesAuditor: boolean;
-  /** Whether a witness cosigns their checkpoints, if they have the same key. */
+  /** A witness cosigns their checkpoints, if they have the same key. */
   readonly witnessed: boolean;
   readonly erases: boolean;
-  /** How many requests, as a share, are of owners who are erased now and then. */
+  /** Share of requests of owners who are erased now and then. */
   readonly ofErased: number;
-  /** Whether a newer version writes events that this one cannot read. */
+  /** A newer version writes events that this one cannot read. */
   readonly strangeEvents: boolean;
-  /** How often, as a share, something crashes soon after a step of a rebuild or of an erasure. */
+  /** Share of steps of a rebuild or of an erasure after which something soon crashes. */
   readonly crashesNearSteps: number;
-  /** How often, as a share, a process that takes part freezes right after such a step. */
+  /** Share of such steps right after which a process that takes part freezes. */
   readonly freezesNearSteps: number;
-  /** How often, as a share, the lists lose everything soon after such a step. */
+  /** Share of such steps after which the lists soon lose everything. */
   readonly forgetsNearSteps: number;
   /** When the log comes back as it was before its last events, in milliseconds of the world; NEVER for not at all. */
   readonly putBackAtMs: number;
-  /** How many events the log holds when the world begins. */
+  /** In the log when the world begins. */
   readonly pastEvents: number;
-  /** How many events one answer of the log has at most. */
+  /** At most, in one answer of the log. */
   readonly eventsARead: number;
-  /** Whether the lists are used as those in Redis are: see ListManners. */
+  /** See ListManners. */
   readonly listsAsRedis: boolean;
-  /** Whether events are erased as in EventStoreDB: see LogManners. */
+  /** As in EventStoreDB: see LogManners. */
   readonly erasesInSteps: boolean;
   readonly erasesForMs: number;
   /**
-   * How old what a crash leaves of the lists may be, in milliseconds: the last second is on no disk, and a replica may be
-   * further behind.
+   * Greatest age of the lists that a crash leaves: the last second is on no disk, and a replica may be further behind.
    */
   readonly listsLoseMs: number;
-  /** Whether the lists may lose a switch alone, and crash soon after the first one. */
+  /** The lists may lose a switch alone, and crash soon after the first one. */
   readonly losesSwitches: boolean;
   readonly graceMs: number;
   readonly verifyEveryMs: number;
-  /** How long a write waits for the lists, in milliseconds: what WRITE_WAIT_MS sets. */
+  /** As WRITE_WAIT_MS. */
   readonly writeWaitMs: number;
-  /** How long faults happen, in milliseconds of the world. */
+  /** Time of the world in which faults happen. */
   readonly durationMs: number;
 }
 
-/** How many faults, features and clients a world has: shrinking makes it less. */
+/** Worlds with fewer faults, features and clients, for shrinking. */
 export const simpler = (options: Options): Options[] => {
   const less: Options[] = [];
   for (const [kind, meanMs] of Object.entries(options.faults))

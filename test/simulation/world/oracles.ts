@@ -10,7 +10,7 @@ import { type ListServer } from './list-server.js';
 import { type LogServer } from './log-server.js';
 import { type TreeDisk } from './simulated-tree.js';
 
-/** How long a request from before a loss may be in progress, in milliseconds: a process may freeze for five seconds of it. */
+/** Longest time in progress of a request from before a loss: a process may freeze for five seconds of it. */
 const AFTER_LOSS_MS = 12_000;
 
 /** An owner's plants after an event. */
@@ -31,13 +31,13 @@ export class Oracles {
   readonly #leaves: (Hash | undefined)[] = [];
   /** Of each tree, those that were signed. */
   readonly #checkpoints = new Map<TreeDisk, SignedCheckpoint[]>();
-  /** Where the log ended as a generation was created, or an earlier one of its number. */
+  /** End of the log as a generation was created, or an earlier one of its number. */
   readonly #leastAtCreation = new Map<Generation, Position>();
   /** The same, of those that no crash has put back since. */
   readonly #headAtCreation = new Map<Generation, Position>();
   /** Generations that were there when the log was put back: they hold what it does not. */
   #ofAnotherLog = new Set<Generation>();
-  /** Whether lists may be answered from one of those. */
+  /** True while lists may be answered from one of those. */
   #isDamaged = false;
   /** Called when the first generation is active that was made of a log that was put back. */
   onHealed: () => void = () => undefined;
@@ -95,7 +95,7 @@ export class Oracles {
     }
   }
 
-  /** Whether the log was put back, and no generation that was made since is active. */
+  /** True if the log was restored, and no generation that was made since is active. */
   get isDamaged(): boolean {
     return this.#isDamaged;
   }

@@ -30,13 +30,13 @@ export class Machine {
   readonly random: Random;
   readonly #bornAt: number;
   readonly #base: number;
-  /** How late timers are, in milliseconds: always by the same, so that they keep their order. */
+  /** The same delay for all timers, so that they keep their order. */
   readonly #late: number;
 
   constructor(
     readonly world: World,
     readonly name: string,
-    /** How much faster its clock runs than the world's: 1 for as fast. */
+    /** Speed of its clock: 1 for that of the world's. */
     readonly rate = 1,
   ) {
     this.random = world.stream(`machine ${name}`);

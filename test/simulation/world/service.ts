@@ -50,7 +50,7 @@ export interface Stores {
   readonly logManners: LogManners;
 }
 
-/** What planted faults change in the service: each stands for a wrong line of src. */
+/** Changed by planted faults: each stands for a wrong line of src. */
 export interface ServiceFaults {
   /** Wraps the log that processes use. */
   log?: (log: EventLog) => EventLog;
@@ -84,7 +84,6 @@ export const openLists = (
   return faults.model?.(model) ?? model;
 };
 
-/** What a client sends. */
 export interface ApiRequest {
   readonly owner: string;
   readonly wish: Wish;
@@ -166,7 +165,7 @@ export class Api {
   }
 }
 
-/** What the answer of HTTP is for an error. */
+/** Outcome of an error, as HTTP answers it. */
 const outcomeOf = (error: unknown): Outcome => {
   if (error instanceof DomainError) {
     if (error.code === 'plant_exists') return { kind: 'refused', because: 'present' };
@@ -193,7 +192,6 @@ const outcomeOf = (error: unknown): Outcome => {
 /** As short as that, since no read of the simulated log is stale: processes freeze for up to five seconds. */
 const WITNESS_PATIENCE_MS = 2_000;
 
-/** What an auditor process tells the world. */
 export interface AuditorNotices {
   readonly onState: (state: string) => void;
   readonly onStep: (step: string) => void;
@@ -283,7 +281,6 @@ const startWitnessing = (
   return { witnessing, witnessedBefore };
 };
 
-/** What a projector process tells the world. */
 export interface ProjectorNotices {
   readonly onState: (state: string) => void;
   /** The lists differ from the log. */

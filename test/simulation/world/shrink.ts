@@ -1,13 +1,13 @@
 import { type Options, simpler } from './options.js';
 import { type Mutant, type Result, simulate } from './simulation.js';
 
-/** What runs again what was found. */
+/** Runs a finding again. */
 export interface Replay {
   readonly seed: number;
   readonly options: Options;
 }
 
-/** How many worlds are run to find a smaller one. */
+/** Worlds that are run to find a smaller one. */
 const MOST_RUNS = 60;
 
 /** The smallest world found in which the seed breaks the same rule: with fewer kinds of faults, and in less time. */

@@ -24,7 +24,7 @@ import { type Connection, NoAnswer } from './network.js';
 /** Owners of one step. */
 const OWNERS_AT_ONCE = 200;
 
-/** How long the server waits at a time for a position, in milliseconds. */
+/** Longest wait of the server for a position at a time. */
 const WAIT_MS = 500;
 
 /** The pause after a failure, in milliseconds. */
@@ -36,7 +36,7 @@ class Disconnected extends Error {}
 /** The simulated network has deadlines of its own. */
 const NO_DEADLINE = { race: <T>(promise: Promise<T>): Promise<T> => promise };
 
-/** How the adapters of the service use their store. */
+/** Use of the store by the adapters of the service. */
 export interface ListManners {
   /**
    * As the adapter of Redis, whose code this uses: readers learn by and by which generation is active, whoever waits asks

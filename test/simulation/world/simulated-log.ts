@@ -34,7 +34,7 @@ export interface LogConnections {
 export interface LogManners {
   /** Streams are erased one after the other, as in EventStoreDB, and not all together, as in SQLite. */
   readonly erasesInSteps: boolean;
-  /** How long that is read then which is written to new streams, before the erasure is recorded, in milliseconds. */
+  /** Milliseconds in which what is written to new streams is read, before the erasure is recorded. */
   readonly erasesForMs: number;
 }
 

@@ -47,7 +47,7 @@ const copyOf = (content: TreeContent): TreeContent => ({
   nodes: new Map(content.nodes),
 });
 
-/** What planted faults change. */
+/** Changed by planted faults. */
 export interface TreeFaults {
   savesUnsynced?: boolean;
 }
@@ -66,7 +66,7 @@ export class TreeDisk {
   };
   /** Since the last sync, oldest first. */
   #unsynced: TreeContent[] = [];
-  /** What witnesses have cosigned: a file of its own, durable with each change. */
+  /** Cosigned by witnesses: a file of its own, durable with each change. */
   cosigned = '';
   onCheckpoint: (checkpoint: SignedCheckpoint) => void = () => undefined;
   onAlarm: (alarm: Alarm) => void = () => undefined;

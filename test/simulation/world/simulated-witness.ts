@@ -50,7 +50,7 @@ export class SimulatedWitness {
     return this.#last?.size ?? 0;
   }
 
-  /** How the auditor asks it. */
+  /** For the auditor. */
   askOver(connection: Connection): { readonly url: string; readonly ask: AskWitness } {
     return {
       url: URL,

@@ -45,7 +45,6 @@ import {
 import { TreeDisk, type TreeFaults } from './simulated-tree.js';
 import { keyOf, SimulatedWitness } from './simulated-witness.js';
 
-/** What must not be. */
 export interface Broken {
   readonly rule: string;
   readonly detail: string;
@@ -53,7 +52,7 @@ export interface Broken {
   readonly step: number;
 }
 
-/** What one seed came to. */
+/** Result of one seed. */
 export interface Result {
   readonly seed: number;
   readonly options: Options;
@@ -64,14 +63,14 @@ export interface Result {
   readonly operations: number;
   /** Simulated time, in milliseconds. */
   readonly simulatedMs: number;
-  /** How often each kind of thing has happened. */
+  /** By kind of event in the world. */
   readonly counts: ReadonlyMap<string, number>;
   readonly trace: readonly string[] | undefined;
-  /** What ordinary owners have asked and got, and the log of it. */
+  /** Operations of clients other than on special owners, and the log of them. */
   readonly history: { readonly operations: readonly Operation[]; readonly log: readonly RecordedEvent[] };
 }
 
-/** What is to be read where a world fails: a line for each broken rule. */
+/** Text for a world that fails: a line for each broken rule. */
 export const told = ({ seed, broken }: Result): string[] =>
   broken.map(({ rule, detail, step }) => `seed ${seed}, step ${step}: ${rule}: ${detail}`);
 
@@ -92,7 +91,7 @@ export interface RunSettings {
   readonly durationMs?: number;
 }
 
-/** How long everything may take to be well again once no fault comes any more, in milliseconds. */
+/** Limit for everything to be well again once no fault comes any more. */
 const RECOVERY_MS = 90_000;
 
 /** Owners who are erased now and then. */
@@ -110,7 +109,7 @@ const PAST = 'past-';
 /** Whoever operates the service. */
 const OPERATOR: Operator = { actor: { sub: 'operator' }, correlationId: 'simulation' };
 
-/** Whether an owner's history is not that of clients alone. */
+/** True for an owner whose history is not that of clients alone. */
 const isSpecial = (owner: string): boolean =>
   [DOOMED, STRANGE, PAST].some((special) => owner.startsWith(special));
 
@@ -121,8 +120,8 @@ const ofOrdinaryOwners = (log: readonly RecordedEvent[]): RecordedEvent[] =>
   });
 
 /**
- * What happened until the log was put back, and what the log that was left knows of: of what was answered before, only the
- * writes that are left; and lists once they were made of it.
+ * The history until the log was restored, and that of the log that was left: of what was answered before, only the writes
+ * that are left; and lists once they were made of it.
  */
 const historiesOf = (
   operations: readonly Operation[],
@@ -151,10 +150,10 @@ const historiesOf = (
   ];
 };
 
-/** What is counted where two things are under way at a time, in whichever order. */
+/** Counted where two things are in progress at a time, in whichever order. */
 const pairName = (one: string, other: string): string => `pair: ${[one, other].sort().join(' + ')}`;
 
-/** How often an operation with a key is tried. */
+/** Most tries of an operation with a key. */
 const TRIES = 4;
 
 interface PutBack {
@@ -166,13 +165,13 @@ interface PutBack {
   readonly head: Position;
 }
 
-/** How many of the last events a log loses that is put back: more than are written until that is noticed. */
+/** Events that a log loses when it is restored: more than are written until that is noticed. */
 const LOST_EVENTS = { least: 10, more: 60 };
 
-/** How long after a switch lists may be read from the replaced generation, in milliseconds, and a clock that differs. */
+/** Longest time after a switch in which lists may be read from the replaced generation, with a clock that differs. */
 const READERS_MS = 1_100;
 
-/** How long nobody writes then, in milliseconds: a shorter log is believed after three seconds. */
+/** No client writes in this time: a shorter log is believed after three seconds. */
 const QUIET_MS = 6_000;
 
 /** Runs the world of a seed. */
@@ -315,7 +314,7 @@ class Simulation {
     };
   }
 
-  /** What owners of before have created, so that reading the log takes several batches. */
+  /** Writes events of past owners, so that reading the log takes several batches. */
   #writePast(): void {
     const { pastEvents } = this.options;
     const metadata = {
@@ -514,7 +513,7 @@ class Simulation {
     });
   }
 
-  /** Whether a store of lists that a crash puts back could answer from lists of the log before it was put back. */
+  /** True if a store of lists that a crash takes back could answer from lists of the log before it was restored. */
   #isDamaged(): boolean {
     const mostLostMs = this.options.listsLoseMs + 1_000;
     return this.#putBack !== undefined && this.world.now - this.#putBack.healedAt < mostLostMs;
@@ -571,7 +570,7 @@ class Simulation {
     return processes[this.#random.below(processes.length)];
   }
 
-  /** How long a server is away, in milliseconds. */
+  /** Milliseconds that a server is away. */
   #away(): number {
     return 20 + 3_000 * this.#random.next() ** 3;
   }
@@ -657,7 +656,7 @@ class Simulation {
     });
   }
 
-  /** Where the options have it. */
+  /** If the options have it. */
   #forgetsListsSoon(withinMs: number): void {
     const { forgetsNearSteps } = this.options;
     if (forgetsNearSteps === 0 || !this.#random.chance(forgetsNearSteps)) return;
@@ -986,7 +985,7 @@ class Simulation {
     if (!end.isWell && this.#broken.length === 0) this.report('all is well again in bounded time', last);
   }
 
-  /** What is not well yet. */
+  /** Returns what is not well yet. */
   async #unwell(
     machine: Machine,
     log: ReturnType<typeof openLog>,
