@@ -3,44 +3,47 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { replaceDurably } from '../runtime/new-file.js';
 
-/** The last `plants backup`. */
-const LastBackup = z.object({ at: z.iso.datetime(), head: z.string(), events: z.int() });
+/** The records of the last run of each kind in DATA_DIR, for status and metrics of the processes there. */
+interface Runs {
+  /** `plants backup`. */
+  readonly backup: Readonly<{ at: string; head: string; events: number }>;
+  /** A backup of this log that was proven to hold what was signed, and all that was written before `at`. */
+  readonly 'proven-backup': Readonly<{ at: string; events: number }>;
+  /** A comparison of the lists with the log, by `plants verify`, the schedule or a rebuild. */
+  readonly verify: Readonly<{ at: string; differing: number }>;
+}
 
-/** The last comparison of the lists with the log, by `plants verify`, the schedule or a rebuild. */
-const LastVerify = z.object({ at: z.iso.datetime(), differing: z.int().min(0) });
+export type LastVerify = Runs['verify'];
+export type ProvenBackup = Runs['proven-backup'];
 
-export type LastBackup = z.infer<typeof LastBackup>;
-export type LastVerify = z.infer<typeof LastVerify>;
+const at = z.iso.datetime();
 
-const backupFile = (dataDir: string): string => join(dataDir, 'last-backup.json');
-const verifyFile = (dataDir: string): string => join(dataDir, 'last-verify.json');
+const RUNS: { readonly [Name in keyof Runs]: z.ZodType<Runs[Name]> } = {
+  backup: z.object({ at, head: z.string(), events: z.int() }),
+  'proven-backup': z.object({ at, events: z.int() }),
+  verify: z.object({ at, differing: z.int().min(0) }),
+};
 
-/** Records a backup in DATA_DIR, for the metrics of the processes there. Rejects with what the file system throws. */
-export const recordBackup = (dataDir: string, backup: LastBackup): Promise<void> =>
-  record(backupFile(dataDir), backup);
+const fileOf = (dataDir: string, name: keyof Runs): string => join(dataDir, `last-${name}.json`);
 
-/** Records a comparison in DATA_DIR, for the metrics of the processes there. Rejects as above. */
-export const recordVerify = (dataDir: string, verified: LastVerify): Promise<void> =>
-  record(verifyFile(dataDir), verified);
-
-/** The last backup that was recorded. Undefined where there is none, or it cannot be parsed. */
-export const lastBackup = async (dataDir: string): Promise<LastBackup | undefined> =>
-  LastBackup.safeParse(await read(backupFile(dataDir))).data;
-
-/** The last comparison that was recorded. Undefined as above. */
-export const lastVerify = async (dataDir: string): Promise<LastVerify | undefined> =>
-  LastVerify.safeParse(await read(verifyFile(dataDir))).data;
-
-const record = (file: string, run: LastBackup | LastVerify): Promise<void> =>
+/** Records a run. Rejects with what the file system throws. */
+export const recordRun = <Name extends keyof Runs>(
+  dataDir: string,
+  name: Name,
+  run: Runs[Name],
+): Promise<void> =>
   new Promise((resolve) => {
-    replaceDurably(file, `${JSON.stringify(run)}\n`);
+    replaceDurably(fileOf(dataDir, name), `${JSON.stringify(run)}\n`);
     resolve();
   });
 
-/** The value of a JSON file; undefined where the file does not exist or is no JSON. */
-const read = async (file: string): Promise<unknown> => {
+/** The last run that was recorded. Undefined where there is none, or it cannot be parsed. */
+export const lastRun = async <Name extends keyof Runs>(
+  dataDir: string,
+  name: Name,
+): Promise<Runs[Name] | undefined> => {
   try {
-    return JSON.parse(await readFile(file, 'utf8'));
+    return RUNS[name].safeParse(JSON.parse(await readFile(fileOf(dataDir, name), 'utf8'))).data;
   } catch (error) {
     if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw error;

@@ -13,7 +13,7 @@ import {
   requestRollback,
 } from '../commands/record-rebuilds.js';
 import { readErasure } from './erasure-status.js';
-import { recordBackup, recordVerify } from './last-runs.js';
+import { recordRun } from './last-runs.js';
 import { type LongOperation, longOperation, type OperationProgress } from './long-operation.js';
 import { type Operations, type RebuildEstimate } from './operations.js';
 import { readPastOperations } from './past-operations.js';
@@ -94,7 +94,7 @@ export class LocalOperations implements Operations {
         signal: ended,
         onProgress,
         onCompared: (differing) =>
-          this.#recorded(recordVerify(system.dataDir, { at: system.now().toISOString(), differing })),
+          this.#recorded(recordRun(system.dataDir, 'verify', { at: system.now().toISOString(), differing })),
       }),
     );
   }
@@ -143,7 +143,7 @@ export class LocalOperations implements Operations {
     const at = now().toISOString(); // what is written after this may be missing in it
     return longOperation(signal, async (report, ended) => {
       const made = await backUp(file, report, ended);
-      await this.#recorded(recordBackup(dataDir, { at, head: made.head, events: made.events }));
+      await this.#recorded(recordRun(dataDir, 'backup', { at, head: made.head, events: made.events }));
       return made;
     });
   }

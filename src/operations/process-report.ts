@@ -4,7 +4,7 @@ import { type AppendHealth } from '../log/event-log.js';
 import { type Coordination } from '../lists/coordination.js';
 import { type Eraser } from '../erasure/eraser.js';
 import { type ProjectorStatus } from '../projection/projector.js';
-import { type LastVerify } from './last-runs.js';
+import { type LastVerify, type ProvenBackup } from './last-runs.js';
 import { type RebuildProgress } from '../projection/runner.js';
 
 /** A position, as the API's document describes it. */
@@ -137,6 +137,10 @@ const Report = z.object({
     'The last comparison of the lists with the log that its DATA_DIR records.',
     z.object({ at: z.string(), differing: z.number() }),
   ),
+  provenBackup: optional(
+    'The last backup that its DATA_DIR records as proven: up to when it holds everything, and how many events.',
+    z.object({ at: z.string(), events: z.number() }),
+  ),
   auditor: Auditor.nullish().describe('Null where the process is no auditor.'),
   eventLog: optional('Whether its appends to the event log work.', Appends),
 });
@@ -166,6 +170,7 @@ export const reportText = (
   auditor?: { readonly status: AuditorStatus },
   eventLog?: AppendHealth,
   verified?: LastVerify,
+  provenBackup?: ProvenBackup,
   eraser?: Pick<Eraser, 'problem' | 'progress'>,
 ): string =>
   JSON.stringify(
@@ -179,6 +184,7 @@ export const reportText = (
       erasures: eraser?.progress,
       eventLog,
       verified,
+      provenBackup,
     },
     (_name, value: unknown) => (typeof value === 'bigint' ? String(value) : value),
   );

@@ -75,7 +75,7 @@ export const readStatus = async (system: System): Promise<SystemStatus> => {
       ...logProblems(processes, log.health()),
       ...('problem' in lists ? [] : problemsOf(processes, generations, head, rebuild)),
       ...parkedProblems(parked),
-      ...differenceProblems(lastVerified(processes)),
+      ...differenceProblems(newestRun(processes, 'verified')),
       ...processes.flatMap(witnessProblems),
     ],
     warnings: [
@@ -376,11 +376,14 @@ const wayBackOf = ({ promoted, building }: Rebuilds): SystemStatus['wayBack'] =>
       }
     : null;
 
-/** The newest comparison of the lists with the log among the reports. */
-export const lastVerified = (processes: readonly ProcessReport[]): ProcessReport['verified'] =>
+/** The newest of the last runs of a kind among the reports. */
+export const newestRun = <Kind extends 'verified' | 'provenBackup'>(
+  processes: readonly ProcessReport[],
+  kind: Kind,
+): ProcessReport[Kind] =>
   processes
-    .flatMap(({ verified }) => (verified ? [verified] : []))
-    .reduce<ProcessReport['verified']>((last, one) => (last && last.at >= one.at ? last : one), undefined);
+    .flatMap(({ [kind]: run }) => (run ? [run] : []))
+    .reduce<ProcessReport[Kind]>((last, one) => (last && last.at >= one.at ? last : one), undefined);
 
 const differenceProblems = (verified: ProcessReport['verified']): string[] =>
   verified && verified.differing > 0

@@ -4,6 +4,7 @@ import { type Registry } from 'prom-client';
 import { openTreeStore, sharedHeadOf } from './stores.js';
 import { openAuditKey, openPreviousKey, originOf } from '../audit/key.js';
 import { Eraser } from '../erasure/eraser.js';
+import { type Bell } from '../runtime/bell.js';
 import { isThere } from '../runtime/new-file.js';
 import { showErasures } from './metrics/tree.js';
 import { ListProofs } from '../audit/list-proofs.js';
@@ -34,6 +35,8 @@ export const openTree = async (
   { roles, dataDir, auditOrigin, auditWitnesses, environment }: Config,
   logger: Logger,
   resources: Resources,
+  /** Rings at each new state of the auditor. */
+  news: Pick<Bell, 'ring'>,
 ): Promise<OpenedTree | undefined> => {
   if (!roles.has('auditor')) return undefined;
   const {
@@ -56,6 +59,7 @@ export const openTree = async (
     log,
     now,
     logger,
+    news,
   );
   const stop = resources.run((signal) => auditor.run(signal));
   const store = writtenBy(auditor, opened);

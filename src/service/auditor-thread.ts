@@ -1,6 +1,7 @@
 import { Worker } from 'node:worker_threads';
 import { type Logger } from 'pino';
 import { backoffMs, withJitter } from '../runtime/backoff.js';
+import { type Bell } from '../runtime/bell.js';
 import { pause } from '../runtime/pause.js';
 import { monotonicMs, startIdleTimer } from '../runtime/runtime.js';
 import { AuditorOfProcess, type AuditorStatus, startingStatus } from '../audit/auditor-status.js';
@@ -84,6 +85,8 @@ export class AuditorThread extends AuditorOfProcess {
     private readonly log: Pick<EventLog, 'append'>,
     private readonly now: () => Date,
     private readonly logger: Logger,
+    /** Rings at each new state. */
+    private readonly news: Pick<Bell, 'ring'>,
   ) {
     super();
     this.#status = startingStatus(now(), data.notice);
@@ -165,14 +168,14 @@ export class AuditorThread extends AuditorOfProcess {
     const isNew = last.state !== 'disconnected' || last.reason !== reason;
     const about = { since: this.now(), reason, alarm: undefined, rechecking: undefined };
     this.#status = { ...last, state: 'disconnected', ...about };
-    if (isNew) logAuditor(this.logger, this.#status);
+    if (isNew) this.#tellState();
   }
 
   #told(message: FromAuditor): void {
     switch (message.kind) {
       case 'status':
         this.#status = message.status;
-        if (message.isNew) logAuditor(this.logger, message.status);
+        if (message.isNew) this.#tellState();
         return;
       case 'witness':
         logWitness(this.logger, message.status);
@@ -186,6 +189,11 @@ export class AuditorThread extends AuditorOfProcess {
       case 'append':
         void this.#append(message);
     }
+  }
+
+  #tellState(): void {
+    logAuditor(this.logger, this.#status);
+    this.news.ring();
   }
 
   async #append({ call, stream, expected, events }: FromAuditor & { kind: 'append' }): Promise<void> {

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { channel } from 'node:diagnostics_channel';
 import { type Logger } from 'pino';
 import { type Bell } from '../runtime/bell.js';
-import { lastVerify, recordVerify } from '../operations/last-runs.js';
+import { lastRun, recordRun } from '../operations/last-runs.js';
 import { type EventLog } from '../log/event-log.js';
 import { type ReadModelStore } from '../lists/read-model-store.js';
 import { type Load } from '../projection/load.js';
@@ -39,7 +39,7 @@ const verifierOf = (
     now,
     load,
     everyMs: verifyEverySeconds * 1_000,
-    last: () => lastVerify(dataDir),
+    last: () => lastRun(dataDir, 'verify'),
     onCompared,
     onDifference: async ({ differing }) => {
       const next = verifyRebuild
@@ -73,7 +73,7 @@ export const startProjector = (
   if (!config.roles.has('projector')) return undefined;
   const onCompared = async (differing: number): Promise<void> => {
     try {
-      await recordVerify(config.dataDir, { at: now().toISOString(), differing });
+      await recordRun(config.dataDir, 'verify', { at: now().toISOString(), differing });
     } catch (error) {
       logger.warn(
         { err: error },

@@ -24,7 +24,7 @@ import { createRegistry, showIssuerKeys, showTokenCache } from './metrics/regist
 import { countCommits, measuredEventLog, measuredReadModel } from './metrics/stores.js';
 import { showTree } from './metrics/tree.js';
 import { Heartbeat } from '../operations/heartbeat.js';
-import { lastVerify } from '../operations/last-runs.js';
+import { lastRun } from '../operations/last-runs.js';
 import { reportText } from '../operations/process-report.js';
 import { type OperatedSystem } from '../operations/local.js';
 import { type TreeStore } from '../audit/tree-store.js';
@@ -77,7 +77,7 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
     const news = new Bell();
     const projector = startProjector(log, model, config, load, logger, resources, shutdown, news);
     if (projector) showProjection(registry, { log, model, projector });
-    const tree = await openTree(log, config, logger, resources);
+    const tree = await openTree(log, config, logger, resources, news);
     const eraser = tree && startEraser(log, model, tree.store, { logger, registry }, resources);
     if (tree) showTree(registry, tree.auditor, now);
     const verifier = new TokenVerifier(config.auth, keys, config.tokenCacheBytes);
@@ -110,9 +110,9 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
     );
     announce(addresses.url, config, resources);
     const identity = identityOf(config, version, addresses.url);
-    const verified = new BoundedLook(() => lastVerify(config.dataDir));
+    const runs = lastRuns(config);
     const report = async (): Promise<string> =>
-      reportText(identity, projector, tree?.auditor, log.health(), await verified.result(), eraser);
+      reportText(identity, projector, tree?.auditor, log.health(), ...(await runs()), eraser);
     const heartbeat = new Heartbeat(model, instance, report, () => projector?.rebuild !== undefined, news);
     resources.add(() => heartbeat.close());
     return {
@@ -176,6 +176,13 @@ const registryOf = (config: Config, version: string): Registry => {
 const showProjection = (registry: Registry, sources: Omit<LagSources, 'now'>): void => {
   showProjector(registry, { ...sources, now });
   showSkips(registry, sources.log);
+};
+
+/** The last runs that status shows. */
+const lastRuns = ({ dataDir }: Config) => {
+  const verified = new BoundedLook(() => lastRun(dataDir, 'verify'));
+  const proven = new BoundedLook(() => lastRun(dataDir, 'proven-backup'));
+  return async () => [await verified.result(), await proven.result()] as const;
 };
 
 /** Files that are derived from an event log in a file, and contain its identity. */

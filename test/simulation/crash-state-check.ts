@@ -11,7 +11,7 @@ import { openAuditKey, originOf } from '../../src/audit/key.js';
 import { recheck } from '../../src/audit/recheck.js';
 import { readErasures } from '../../src/erasure/erasures.js';
 import { openLocalKey } from '../../src/http/auth/local-key.js';
-import { lastBackup, lastVerify } from '../../src/operations/last-runs.js';
+import { lastRun } from '../../src/operations/last-runs.js';
 import { plantStream } from '../../src/domain/stream.js';
 import { type EventLog, START } from '../../src/log/event-log.js';
 import { type ReadModelStore } from '../../src/lists/read-model-store.js';
@@ -89,7 +89,7 @@ export class CrashStateCheck {
   async #keys(): Promise<void> {
     const { promised, reference } = this;
     const hasSigned = promised.notes.length > 0;
-    await Promise.all([lastVerify(this.#data), lastBackup(this.#data)]);
+    await Promise.all([lastRun(this.#data, 'verify'), lastRun(this.#data, 'backup')]);
     for (const [file, text, isNeeded] of [
       ['signing-key.json', reference.signingKey, promised.written > 0],
       ['audit-key.pem', reference.auditKey, hasSigned],

@@ -2,7 +2,7 @@ import { type Command } from 'commander';
 import { pause } from '../../runtime/pause.js';
 import { ServiceUnreachable } from '../../operations/operations.js';
 import { type ProcessReport } from '../../operations/process-report.js';
-import { lastVerified } from '../../operations/status.js';
+import { newestRun } from '../../operations/status.js';
 import { type SystemStatus } from '../../operations/system-status.js';
 import { PARTITIONS } from '../../lists/read-model.js';
 import { duration, print, printable, quantity, table } from '../terminal.js';
@@ -122,7 +122,9 @@ const factRows = (status: SystemStatus, since: Since): string[][] => {
   row('rebuild', rebuildText(status));
   for (const one of status.erasures)
     row('erasure', `${one.erasure} is ${one.state} since ${one.since}, by ${one.by}: ${one.reason}`);
-  row('checked', verifiedText(lastVerified(processes), since));
+  row('checked', verifiedText(newestRun(processes, 'verified'), since));
+  const backup = newestRun(processes, 'provenBackup');
+  if (backup) row('backup', `${quantity(backup.events, 'event')}, proven, of ${since(backup.at)} ago`);
   for (const one of processes) if (one.auditor) row('tree', treeText(whoIs(one), one.auditor, since));
   for (const one of processes)
     if (one.auditor?.signing) row('signing', signingText(whoIs(one), one.auditor.signing));

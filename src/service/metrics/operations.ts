@@ -1,26 +1,29 @@
 import { type Registry } from 'prom-client';
-import { lastBackup, lastVerify } from '../../operations/last-runs.js';
+import { lastRun } from '../../operations/last-runs.js';
 import { type EventLog } from '../../log/event-log.js';
 import { readSkipsInForce } from '../../commands/read-rebuilds.js';
 import { BoundedLook } from './bounded-look.js';
 import { showGauge } from './gauge.js';
 
-/** Adds when this data folder's last backup and its last comparison were made, and what the comparison found. */
+/** Adds when this data folder's last backups and its last comparison were made, and what the comparison found. */
 export const showLastRuns = (registry: Registry, dataDir: string): void => {
-  const backup = new BoundedLook(() => lastBackup(dataDir));
-  const verify = new BoundedLook(() => lastVerify(dataDir));
-  showGauge(
-    registry,
-    'plants_last_backup_timestamp_seconds',
-    'When plants backup last made a backup, in seconds since 1970; absent where none was recorded.',
-    async () => secondsOf((await backup.result())?.at),
-  );
-  showGauge(
-    registry,
-    'plants_last_verify_timestamp_seconds',
-    'When the lists were last compared with the log, in seconds since 1970; absent where that was not recorded.',
-    async () => secondsOf((await verify.result())?.at),
-  );
+  const verify = new BoundedLook(() => lastRun(dataDir, 'verify'));
+  for (const [name, what, look] of [
+    [
+      'plants_last_backup_timestamp_seconds',
+      'When plants backup last made a backup',
+      new BoundedLook(() => lastRun(dataDir, 'backup')),
+    ],
+    [
+      'plants_last_proven_backup_timestamp_seconds',
+      'Up to when the last backup holds everything that was proven to hold what was signed',
+      new BoundedLook(() => lastRun(dataDir, 'proven-backup')),
+    ],
+    ['plants_last_verify_timestamp_seconds', 'When the lists were last compared with the log', verify],
+  ] as const)
+    showGauge(registry, name, `${what}, in seconds since 1970; absent where none was recorded.`, async () =>
+      secondsOf((await look.result())?.at),
+    );
   showGauge(
     registry,
     'plants_last_verify_differing_plants',

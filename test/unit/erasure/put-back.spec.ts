@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { openSqliteReadModel } from '../../../src/lists/sqlite/lists.js';
 import { stateRootOf } from '../../../src/audit/growing-state.js';
 import { PlantsState } from '../../../src/transparency/state.js';
-import { lastVerify } from '../../../src/operations/last-runs.js';
+import { lastRun } from '../../../src/operations/last-runs.js';
 import { verify as verifyByHand } from '../../../src/cli/commands/verify.js';
 import { erasureAcross } from '../../../src/erasure/erasures.js';
 import { ERASURES_STREAM } from '../../../src/domain/stream.js';
@@ -153,10 +153,10 @@ describe('a store that is put back from before an erasure', () => {
       );
       expect(await verifyByHand({ ...desk, json: true })).toBe(false);
       expect(office.json).toMatchObject({ differing: 5, erasing: true });
-      expect(await lastVerify(desk.dataDir)).toBeUndefined();
+      expect(await lastRun(desk.dataDir, 'verify')).toBeUndefined();
       record();
       await verifyByHand(desk);
-      expect(await lastVerify(desk.dataDir)).toMatchObject({ differing: 5 });
+      expect(await lastRun(desk.dataDir, 'verify')).toMatchObject({ differing: 5 });
     } finally {
       await office.close();
       await model.close();

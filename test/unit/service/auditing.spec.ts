@@ -17,9 +17,10 @@ describe('the thread of the auditor', () => {
   let dataDir: string;
   let resources: Resources;
   let logged: string[];
+  let told: unknown[];
   beforeEach(async () => {
     audited = await AuditedLog.open();
-    [dataDir, resources, logged] = [temporaryFolder(), new Resources(), []];
+    [dataDir, resources, logged, told] = [temporaryFolder(), new Resources(), [], []];
   });
   afterEach(async () => {
     await resources.closeAll();
@@ -32,7 +33,7 @@ describe('the thread of the auditor', () => {
   const started = async (log: EventLog = audited.log, file = logFile()) => {
     const config = loadConfig({ DATA_DIR: dataDir, EVENT_LOG: `sqlite:${file}` });
     const logger = pino({ base: null }, { write: (line: string) => logged.push(line) });
-    const tree = await openTree(log, config, logger, resources);
+    const tree = await openTree(log, config, logger, resources, { ring: () => told.push(1) });
     if (!tree) throw new Error('no auditor');
     return { ...tree, isLive: () => tree.auditor.status.state === 'live' };
   };
@@ -85,10 +86,12 @@ describe('the thread of the auditor', () => {
   it('raises, lifts and scrubs for this process, and acts by it', async () => {
     const { auditor, isLive, store } = await started();
     await until(isLive);
+    const before = told.length;
     const alarm = { kind: 'changed', message: 'seen', raisedAt: '2026-01-01T00:00:00.000Z' } as const;
     await store.raise(alarm);
     await until(() => auditor.status.state === 'alarm');
     expect(auditor.status.alarm).toEqual(alarm);
+    expect(told).toHaveLength(before + 1); // its report is sent at once, and not at its next turn
     expect(await store.lift('somebody', 'was looked at')).toEqual(alarm);
     await until(isLive);
     await store.scrub(3);

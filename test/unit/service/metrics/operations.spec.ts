@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, it } from '@jest/globals';
 import { Registry } from 'prom-client';
 import { showLastRuns, showSkips } from '../../../../src/service/metrics/operations.js';
-import { recordBackup, recordVerify } from '../../../../src/operations/last-runs.js';
+import { recordRun } from '../../../../src/operations/last-runs.js';
 import { LogUnavailable, START } from '../../../../src/log/event-log.js';
 import { skipEvent } from '../../../../src/commands/record-rebuilds.js';
 import { failing, Faults } from '../../../support/domain-faults.js';
@@ -18,14 +18,14 @@ it('shows the last backup and the last comparison that were recorded, and none w
   showLastRuns(registry, folder);
   const shown = async () => Object.fromEntries(samplesIn(await registry.metrics()));
   expect(await shown()).toEqual({});
-  await recordBackup(folder, { at: '2026-01-31T12:00:00.000Z', head: '0000000000000001', events: 1 });
-  await recordVerify(folder, { at: '2026-01-31T13:00:00.000Z', differing: 3 });
+  await recordRun(folder, 'backup', { at: '2026-01-31T12:00:00.000Z', head: '0000000000000001', events: 1 });
+  await recordRun(folder, 'verify', { at: '2026-01-31T13:00:00.000Z', differing: 3 });
   expect(await shown()).toEqual({
     plants_last_backup_timestamp_seconds: 1_769_860_800,
     plants_last_verify_timestamp_seconds: 1_769_864_400,
     plants_last_verify_differing_plants: 3,
   });
-  await recordVerify(folder, { at: '2026-01-31T14:00:00.000Z', differing: 0 });
+  await recordRun(folder, 'verify', { at: '2026-01-31T14:00:00.000Z', differing: 0 });
   expect(await shown()).toMatchObject({ plants_last_verify_differing_plants: 0 });
   writeFileSync(join(folder, 'last-backup.json'), '{"at":"soon"}');
   writeFileSync(join(folder, 'last-verify.json'), '{');
