@@ -26,11 +26,11 @@ export interface KeyOptions {
   readonly witnessesRequired?: number;
 }
 
-/** Adds the options for the keys of a log and of its witnesses; `witness` says what these have to do. */
-export const addKeys = (command: Command, witness: string): Command =>
+/** Adds the options for the keys of a log, the first called `key`, and of its witnesses; `witness` says what these have to do. */
+export const addKeys = (command: Command, witness: string, key = 'key'): Command =>
   command
     .option(
-      '--key <vkey>',
+      `--${key} <vkey>`,
       "the log's key, or a file with one in each line: plants audit-key prints it; several times for old and new keys",
       verifierKeysOf('ed25519'),
       [],

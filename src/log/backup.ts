@@ -5,6 +5,12 @@ export class BackupRefused extends Error {
   override readonly name = 'BackupRefused';
 }
 
+/** A backup is not what was backed up: parts of it are other ones. */
+export class BackupDamaged extends BackupRefused {}
+
+/** The end of a backup, or some of its events, are missing. */
+export class BackupCut extends BackupRefused {}
+
 /** The contents of a copy of a log. */
 export interface CopiedLog {
   readonly events: number;

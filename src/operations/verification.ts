@@ -117,7 +117,7 @@ export const verifyLists = async (
   };
 };
 
-const checkLog = async (
+export const checkLog = async (
   log: EventLog,
   total: number | null,
   signal: AbortSignal,

@@ -29,6 +29,9 @@ interface Signed extends Checkpoint {
   readonly note: string;
 }
 
+/** A tree of the log. */
+type Tree = Pick<Checkpoint, 'size' | 'root'>;
+
 /** A checkpoint that was verified, with its note. */
 export interface Seen extends Signed {
   /** The witnesses that have cosigned it, of those that were asked for. */
@@ -115,18 +118,24 @@ export class Monitor {
         throw refused(`its key has signed two state roots of size ${now.size}`);
       return;
     }
-    if (known.size === 0) return;
-    const answer = await this.#get(`/log/proof/consistency?from=${known.size}&to=${now.size}`, signal);
+    const fault = known.size === 0 ? undefined : await this.faultBetween(known, now, signal);
+    if (fault !== undefined) throw refused(fault);
+  }
+
+  /** Why a tree of the log is not proven to go on from a smaller one, 1 at least; undefined where it is. Throws LogUnreachable. */
+  async faultBetween(older: Tree, newer: Tree, signal: AbortSignal): Promise<string | undefined> {
+    const answer = await this.#get(`/log/proof/consistency?from=${older.size}&to=${newer.size}`, signal);
     try {
       verifyConsistency({
-        first: known.size,
-        second: now.size,
-        firstRoot: known.root,
-        secondRoot: now.root,
+        first: older.size,
+        second: newer.size,
+        firstRoot: older.root,
+        secondRoot: newer.root,
         proof: proofIn(answer),
       });
+      return undefined;
     } catch (error) {
-      if (error instanceof ProofRefused) throw refused(error.message);
+      if (error instanceof ProofRefused) return error.message;
       throw error;
     }
   }

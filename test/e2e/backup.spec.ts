@@ -7,6 +7,8 @@ import { PlantsClient } from '../support/history-client.js';
 import { runCli } from '../support/http-cli.js';
 import { freshStream, newEvents } from '../support/log-events.js';
 import { served } from '../support/http-client.js';
+import { samplesIn } from '../support/samples.js';
+import { until } from '../support/waiting.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
 describe('plants backup and plants restore, beside a running service', () => {
@@ -129,5 +131,47 @@ describe('plants backup and plants restore, beside a running service', () => {
     ] as const)
       expect(await runCli(args, settings)).toEqual({ status, stdout: '', stderr });
     for (const name of ['empty', 'mnt']) expect(existsSync(join(away, name))).toBe(false);
+  });
+});
+
+describe('plants check-backup', () => {
+  const http = served();
+  const { service } = http;
+  const plants = (...args: string[]) => runCli(args, service.env);
+
+  it('proves a backup by what the service has signed; status and metrics show of when it is', async () => {
+    const key = (await plants('audit-key')).stdout.trim();
+    const file = join(temporaryFolder(), 'proven.db');
+    const proof = ['--against', service.url] as const;
+    const client = new PlantsClient(() => service.url, await service.token('bob'));
+    await client.create({ id: 1, name: 'Ficus', tag: '' });
+    await until(async () => /^[^\n]+\n[1-9]/.test((await http.send({ path: '/log/checkpoint' })).text));
+    const before = Date.now();
+    const backup = await plants('backup', '--to', file, '--check-with', key, ...proof);
+    expect(backup.status).toBe(0);
+    expect(backup.stdout.split('\n')[1]).toMatch(
+      new RegExp(
+        `^proven: ${file} holds the first .* that were signed by ${key.split('+', 2).join('.')};.* it lacks nothing`,
+      ),
+    );
+    await client.create({ id: 2, name: 'Ficus', tag: '' });
+    client.close();
+    const checked = async () =>
+      JSON.parse((await plants('check-backup', file, '--key', key, ...proof, '--json')).stdout) as Record<
+        string,
+        unknown
+      >;
+    await until(async () => (await checked()).lacksEvents !== 0);
+    const { events, ...old } = await checked();
+    expect(old).toMatchObject({
+      verdict: 'old',
+      proven: events,
+      lacksSeconds: expect.any(Number) as unknown,
+    });
+    const { text } = await http.send({ path: '/metrics' });
+    const at = Number(samplesIn(text).get('plants_last_proven_backup_timestamp_seconds'));
+    expect(Math.abs(at * 1_000 - before)).toBeLessThan(60_000);
+    const shown = new RegExp(`^backup +${String(events)} events?, proven, of .* ago$`, 'm');
+    await until(async () => shown.test((await plants('status')).stdout));
   });
 });

@@ -31,6 +31,11 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   skip: ['leave out of the lists an event that cannot be read', () => import('./skip.js')],
   erase: ['remove everything of an owner from all stores; earlier proofs hold', () => import('./erase.js')],
   backup: ['copy the event log into one file, while the service writes to it', () => import('./backup.js')],
+  'check-backup': [
+    'prove what a backup holds, and what it lacks of what was signed',
+    () => import('./check-backup.js'),
+    '<file>',
+  ],
   restore: ['make the event log again from a backup', () => import('./restore.js')],
   history: ["show what has happened, or an owner's list as it was", () => import('./history.js')],
   export: [

@@ -5,19 +5,23 @@ import { type CopiedLog } from '../../log/backup.js';
 import { EXITS_ASKING, UsageError } from '../exit-status.js';
 import { watched } from '../progress.js';
 import { settings } from '../settings.js';
+import { addProof, checkBackup, newestOf, type ProofOptions } from './check-backup.js';
 import { duration, print, quantity, stopwatch } from '../terminal.js';
 import { isElsewhere, operable, type OperateOptions } from '../with-operations.js';
 
 /** Defines `plants backup`. */
 export const define = (command: Command): void => {
-  command
-    .requiredOption('--to <file>', 'the new file')
-    .option('--json', 'print {file, events, head, bytes, seconds}, and no progress')
+  addProof(command.requiredOption('--to <file>', 'the new file'), 'check-with')
+    .option(
+      '--json',
+      'print {file, events, head, bytes, seconds}, with --check-with what check-backup prints after it, and no progress',
+    )
     .addHelpText(
       'after',
       `
 The backup holds every write that was acknowledged before it began, and a checksum. It is compared with the log and
 checked before it gets its name, and nothing is overwritten. Only the event log needs one: the lists are made from it.
+With --check-with it is then proven to hold what was signed before it began, as plants check-backup does (docs/audit.md).
 For a log on EventStoreDB see docs/runbook.md, section 4.
 
 Example:
@@ -28,15 +32,30 @@ ${EXITS_ASKING}`,
     if (!isElsewhere(options)) inFile(settings().eventLog);
     return { stores: {}, interrupted: 'interrupted: no backup was made' };
   };
-  operable(command, needsOf, async ({ operations, signal, json }, { to }) => {
-    const backup = operations.backup(to, signal);
-    await copied(json, to, backup, (what) => `backed up ${what} to ${to}: compared with the log and checked`);
-    return true;
-  });
+  operable(
+    command,
+    needsOf,
+    async ({ operations, now, signal, json }, { to, checkWith: key, ...options }) => {
+      const isProven = key.length > 0 || options.against !== undefined || options.witness.length > 0;
+      // Of before the backup, which has to hold all of it.
+      const newest = isProven ? await newestOf({ ...options, key }, signal) : undefined;
+      const madeAt = now();
+      const backup = operations.backup(to, signal);
+      await copied(
+        json,
+        to,
+        backup,
+        (what) => `backed up ${what} to ${to}: compared with the log and checked`,
+      );
+      return !isProven || checkBackup(to, { ...options, key, newest, json, madeAt, maxSeconds: 0 }, signal);
+    },
+  );
 };
 
-interface BackupOptions extends OperateOptions {
+interface BackupOptions extends OperateOptions, Omit<ProofOptions, 'key'> {
   readonly to: string;
+  readonly checkWith: ProofOptions['key'];
+  readonly json?: true;
 }
 
 /** The embedded log of the settings. Throws UsageError where it is on servers. */

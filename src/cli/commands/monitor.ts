@@ -67,7 +67,8 @@ const tokenIsGone = (): never => {
   );
 };
 
-const serviceUrl = (value: string): string => {
+/** The address of a service, without a slash at its end. Throws InvalidArgumentError. */
+export const serviceUrl = (value: string): string => {
   const url = URL.canParse(value) ? new URL(value) : undefined;
   if (!url || !['http:', 'https:'].includes(url.protocol))
     throw new InvalidArgumentError('It must be a URL such as https://plants.example.');
@@ -134,7 +135,8 @@ const printSeen = (seen: Seen, before: number | undefined, json: boolean): void 
   );
 };
 
-const openMonitor = (
+/** A monitor that keeps what it verifies in a file, and goes on from there. Throws UsageError where that is none of it. */
+export const openMonitor = (
   options: Pick<Followed, 'url' | 'keys' | 'witnesses' | 'required'>,
   state: string | undefined,
 ): Monitor => {

@@ -1,9 +1,11 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { linkSync, rmSync, statSync } from 'node:fs';
+import { closeSync, linkSync, openSync, readSync, rmSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { isThere, syncFile, syncFolder } from '../../runtime/new-file.js';
 import {
+  BackupCut,
+  BackupDamaged,
   type BackupProgress,
   BackupRefused,
   type BackupWatch,
@@ -79,10 +81,7 @@ export const restore = async (backup: string, log: string, watch: BackupWatch): 
     if (isThere(left)) throw new BackupRefused(`${left} belongs to a log that is not there: move it away`);
   createFolder(resolve(log), (message) => new BackupRefused(message)); // missing on a new machine
   return published(log, async (partial) => {
-    const about = {
-      damaged: `${backup} is damaged: use another backup`,
-      changed: `${backup} was damaged or changed after it was made: use another backup`,
-    };
+    const about = aboutBackup(backup);
     const source = opened(backup, about);
     try {
       checksumIn(source, backup); // throws before the copy is made
@@ -105,16 +104,46 @@ export const keepBackup: KeepBackup = (file, download, watch) =>
   published(file, async (partial) => {
     await download(partial);
     syncFile(partial); // before it has its name
-    const about = {
-      damaged: `what came for ${file} is damaged`,
-      changed: `what came for ${file} was changed`,
-    };
-    try {
-      return await checked(partial, partial, about, watch);
-    } catch (error) {
-      throw refusal(error, partial, about);
-    }
+    return checkedAlone(
+      partial,
+      { damaged: `what came for ${file} is damaged`, changed: `what came for ${file} was changed` },
+      watch,
+    );
   });
+
+/**
+ * Checks a backup, and changes nothing: its pages, its numbers and its checksum. Throws BackupCut and BackupDamaged;
+ * BackupRefused for what is no backup; and the signal's reason.
+ */
+export const checkBackup = (backup: string, watch: BackupWatch): Promise<CopiedLog> => {
+  assertNotCut(backup);
+  return checkedAlone(backup, aboutBackup(backup), watch);
+};
+
+/** Throws BackupCut where a database is shorter than its first page says. */
+const assertNotCut = (file: string): void => {
+  const header = Buffer.alloc(32);
+  const handle = openSync(file, 'r');
+  readSync(handle, header);
+  closeSync(handle);
+  const size = header.readUInt16BE(16);
+  const [bytes, whole] = [statSync(file).size, (size === 1 ? 65_536 : size) * header.readUInt32BE(28)];
+  if (header.subarray(0, 15).toString() === 'SQLite format 3' && bytes < whole)
+    throw new BackupCut(`${file} is cut off: ${bytes} of its ${whole} bytes are there: use another backup`);
+};
+
+const checkedAlone = async (file: string, about: About, watch: BackupWatch): Promise<CopiedLog> => {
+  try {
+    return await checked(file, file, about, watch);
+  } catch (error) {
+    throw refusal(error, file, about);
+  }
+};
+
+const aboutBackup = (file: string): About => ({
+  damaged: `${file} is damaged: use another backup`,
+  changed: `${file} was damaged or changed after it was made: use another backup`,
+});
 
 /** The errors for a file whose content contradicts itself, or its checksum. */
 interface About {
@@ -167,7 +196,7 @@ const opened = (file: string, about: About): Database => {
   }
 };
 
-/** The number of events of a copy. Throws Refusal where `origin`, its source, lacks some. */
+/** The number of events of a copy. Throws BackupCut where `origin`, its source, lacks some. */
 const eventsIn = (partial: string, origin: string, about: About): number => {
   const db = opened(partial, about);
   try {
@@ -223,17 +252,17 @@ const checked = async (
 ): Promise<CopiedLog> => {
   const db = opened(partial, about);
   try {
-    if (pragma(db, 'integrity_check(1)') !== 'ok') throw new BackupRefused(about.damaged);
+    if (pragma(db, 'integrity_check(1)') !== 'ok') throw new BackupDamaged(about.damaged);
     const events = counted(db, origin);
     if ((await digest(db, events, 'checking', watch)) !== checksumIn(db, origin))
-      throw new BackupRefused(about.changed);
+      throw new BackupDamaged(about.changed);
     return { events, head: events === 0 ? START : toPosition(events), bytes: statSync(partial).size };
   } finally {
     db.close();
   }
 };
 
-/** The number of events. Throws Refusal where the numbers of the log or of a stream have gaps. */
+/** The number of events. Throws BackupCut where the numbers of the log or of a stream have gaps. */
 const counted = (db: Database, file: string): number => {
   // As text: a damaged number may be greater than any of JavaScript's.
   const { events, last, given } = db
@@ -248,7 +277,7 @@ const counted = (db: Database, file: string): number => {
     )
     .get();
   if (events !== last || last !== given || gap !== undefined)
-    throw new Refusal(`${file} lacks events: it holds ${events}, and their numbers have gaps`);
+    throw new BackupCut(`${file} lacks events: it holds ${events}, and their numbers have gaps`);
   return Number(events);
 };
 
@@ -296,7 +325,7 @@ const refusal = (error: unknown, file: string, about: About): unknown => {
   if (error instanceof Refusal) return new BackupRefused(error.message);
   const code = sqliteCode(error);
   if (code === undefined) return error;
-  return new BackupRefused(code === SQLITE.CORRUPT ? about.damaged : explainSqliteError(error, file), {
-    cause: error,
-  });
+  return code === SQLITE.CORRUPT
+    ? new BackupDamaged(about.damaged, { cause: error })
+    : new BackupRefused(explainSqliteError(error, file), { cause: error });
 };
