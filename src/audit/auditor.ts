@@ -22,6 +22,7 @@ import { type AddedEvent, GrowingState } from './growing-state.js';
 import { type SignerKey } from '../transparency/note.js';
 import { type WitnessPreflight } from './witness-preflight.js';
 import { type Witnessing } from './witnessing.js';
+import { faultOfLatest } from './stored-checkpoint.js';
 import { grown, isLastInPlace, type NewLeaf, treeFault } from './stored-tree.js';
 
 /** The time between two checkpoints, in milliseconds: the longest that a client waits for one. */
@@ -245,7 +246,7 @@ export class Auditor {
   }
 
   /**
-   * Looks for alarms of others, and whether a checkpoint is to be recorded in the log. Fails where the store cannot be
+   * Looks for alarms of others, at the last checkpoint, and whether one is to be recorded in the log. Fails where the store cannot be
    * read, also while the log does not grow.
    */
   async #lookAgain(signal: AbortSignal): Promise<void> {
@@ -253,6 +254,9 @@ export class Auditor {
       await this.#bell.wait(LOOK_EVERY_MS, signal);
       const alarm = await this.store.alarm();
       if (alarm) throw new AlarmStands(alarm.message);
+      const latest = await this.store.latestCheckpoint();
+      const fault = latest && (await faultOfLatest(this.store, latest, [this.key]));
+      if (fault !== undefined) await this.#raise({ ...broken(fault), raisedAt: this.#now() });
       if (!this.#compared || this.#status.state !== 'live') continue;
       await this.#recorded.recordIfDue();
       this.#showSigning();

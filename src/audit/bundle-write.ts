@@ -32,6 +32,7 @@ import { NoteRefused, parseNote } from '../transparency/note.js';
 import { OwnersPlants } from '../transparency/bundle.js';
 import { provenState, type ProvenState } from './bundle-list.js';
 import { TileRefused, tileReader, tilesOf } from '../transparency/tiles.js';
+import { onlyFor, orElse } from '../transparency/refused.js';
 
 /** The least length of a piece of text, in characters: fewer, larger writes. */
 const PIECE = 64 * 1024;
@@ -155,24 +156,13 @@ export async function* bundleOf(
 }
 
 /** As `provenState`. Throws ExportRefused where the stored state is not the one that was signed. */
-const provenOf = async (store: TreeStore, owner: string): Promise<ProvenState | undefined> => {
-  try {
-    return await provenState(store, owner, abortAfter(STATE_WAIT_MS));
-  } catch (error) {
-    if (error instanceof RangeError) throw damaged(error);
-    throw error;
-  }
-};
+const provenOf = (store: TreeStore, owner: string): Promise<ProvenState | undefined> =>
+  provenState(store, owner, abortAfter(STATE_WAIT_MS)).catch(onlyFor([RangeError], refuse));
 
 /** The line that proves that no plant is missing. Throws ExportRefused where it does not. */
 const ownersLine = (owned: OwnersPlants, { beside }: ProvenState): string => {
-  try {
-    owned.areAll(beside);
-    return plantsLine(beside);
-  } catch (error) {
-    if (error instanceof ProofRefused) throw damaged(error);
-    throw error;
-  }
+  orElse(() => owned.areAll(beside), [ProofRefused], refuse);
+  return plantsLine(beside);
 };
 
 /**
@@ -185,19 +175,17 @@ const lastRecorded = async (log: EventLog): Promise<string | undefined> => {
   return typeof recorded === 'object' ? recorded.note : undefined;
 };
 
-const readCheckpoint = (note: string): Checkpoint => {
-  try {
-    return parseCheckpoint(parseNote(note).text);
-  } catch (error) {
-    if (error instanceof NoteRefused) throw damaged(error);
-    throw error;
-  }
-};
+const readCheckpoint = (note: string): Checkpoint =>
+  orElse(() => parseCheckpoint(parseNote(note).text), [NoteRefused], refuse);
 
 const damaged = (cause?: unknown): ExportRefused =>
   new ExportRefused('the stored tree does not come to the checkpoint that was signed: it is damaged', {
     cause,
   });
+
+const refuse = (cause: unknown): never => {
+  throw damaged(cause);
+};
 
 const name = ({ stream, revision }: RecordedEvent): string => `${stream} revision ${revision}`;
 
@@ -314,14 +302,9 @@ class StoredNodes {
     const read = tileReader((level, index) => this.#tiles.get(keyOf(level, index)));
     return (level, index) => {
       const key = keyOf(level, index);
-      try {
-        const hash = this.#nodes.get(key) ?? read(level, index);
-        this.#nodes.set(key, hash);
-        return hash;
-      } catch (error) {
-        if (error instanceof TileRefused) throw damaged(error);
-        throw error;
-      }
+      const hash = this.#nodes.get(key) ?? orElse(() => read(level, index), [TileRefused], refuse);
+      this.#nodes.set(key, hash);
+      return hash;
     };
   }
 }
@@ -332,7 +315,6 @@ const verified = (inclusion: Parameters<typeof verifyInclusion>[0]): void => {
   try {
     verifyInclusion(inclusion);
   } catch (error) {
-    if (error instanceof ProofRefused) throw damaged(error);
-    throw error;
+    onlyFor([ProofRefused], refuse)(error);
   }
 };

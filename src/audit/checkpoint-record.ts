@@ -2,7 +2,7 @@ import { type StoredEvent, tryDecode } from '../domain/codec.js';
 import { EventRefused } from '../domain/errors.js';
 import { type AuditEvent, type RecordedCheckpoint } from '../domain/operation.js';
 import { AUDIT_STREAM } from '../domain/stream.js';
-import { type EventLog, type EventMetadata } from '../log/event-log.js';
+import { type EventLog, type EventMetadata, type RecordedEvent } from '../log/event-log.js';
 import { type Checkpoint, openCheckpoint } from '../transparency/checkpoint.js';
 import {
   formatVerifierKey,
@@ -13,6 +13,7 @@ import {
   verifyNote,
 } from '../transparency/note.js';
 import { type KnownKeys } from './stored-checkpoint.js';
+import { orElse } from '../transparency/refused.js';
 
 /** A checkpoint that the log records, once its signature was verified with the key beside it. */
 export interface Recorded {
@@ -31,22 +32,33 @@ export const readRecorded = (event: StoredEvent): Recorded | string => {
   if (fact instanceof EventRefused) return fact.reason;
   const { key, note, treeSince } = (fact.event as AuditEvent).data; // the codec lets nothing else stand in that stream
   const { decidedAt = '' } = event.metadata as Partial<EventMetadata>;
-  try {
+  const read = (): Recorded => {
     const verifier = parseVerifierKey(key);
     const checkpoint = openCheckpoint(note, verifier.name, [verifier]);
     return { at: decidedAt, key: verifier, note, checkpoint, treeSince };
-  } catch (error) {
-    if (error instanceof NoteRefused) return error.message;
-    throw error;
-  }
+  };
+  return orElse(read, [NoteRefused], ({ message }) => message);
 };
 
 /** Events that are read at once. */
 const PAGE = 500;
 
+/** The events of AUDIT_STREAM after a revision, in order; of all, without it. Throws LogUnavailable. */
+export async function* auditEvents(
+  log: Pick<EventLog, 'readStream'>,
+  after?: bigint,
+): AsyncGenerator<RecordedEvent, void, undefined> {
+  for (let last = after; ;) {
+    const page = await log.readStream(AUDIT_STREAM, last, PAGE);
+    yield* page;
+    if (page.length < PAGE) return;
+    last = page.at(-1)?.revision;
+  }
+}
+
 /**
  * These keys, and those that the log records, of which only the first good record is verified. `yieldToLoop` is called
- * after each page. Throws LogUnavailable.
+ * after each record of a key that is not known. Throws LogUnavailable.
  */
 export const knownKeys = async (
   log: Pick<EventLog, 'readStream'>,
@@ -58,33 +70,25 @@ export const knownKeys = async (
   );
   const seen = new Set<string>();
   let recordedFrom: number | undefined;
-  let after: bigint | undefined;
-  for (;;) {
-    const page = await log.readStream(AUDIT_STREAM, after, PAGE);
-    for (const event of page) {
-      const { key } = event.data as Partial<RecordedCheckpoint>;
-      if (typeof key !== 'string' || seen.has(key)) continue;
-      const recorded = readRecorded(event);
-      if (typeof recorded === 'string') continue;
-      seen.add(key);
-      keys.set(key, recorded.key);
-      recordedFrom ??= recorded.checkpoint.size;
-    }
-    if (page.length < PAGE) return { keys: [...keys.values()], recordedFrom };
-    after = page.at(-1)?.revision;
+  for await (const event of auditEvents(log)) {
+    const { key } = event.data as Partial<RecordedCheckpoint>;
+    if (typeof key !== 'string' || seen.has(key)) continue;
     await yieldToLoop();
+    const recorded = readRecorded(event);
+    if (typeof recorded === 'string') continue;
+    seen.add(key);
+    keys.set(key, recorded.key);
+    recordedFrom ??= recorded.checkpoint.size;
   }
+  return { keys: [...keys.values()], recordedFrom };
 };
 
-export const isSignedBy = (note: string, key: VerifierKey): boolean => {
-  try {
-    verifyNote(note, [key]);
-    return true;
-  } catch (error) {
-    if (error instanceof NoteRefused) return false;
-    throw error;
-  }
-};
+export const isSignedBy = (note: string, key: VerifierKey): boolean =>
+  orElse(
+    () => verifyNote(note, [key]).keys.length > 0,
+    [NoteRefused],
+    () => false,
+  );
 
 /** The log records that checkpoints are signed with another key from then on. */
 export interface KeyChange {

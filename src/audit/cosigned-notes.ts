@@ -2,7 +2,14 @@ import { readFileSync } from 'node:fs';
 import { replaceFile } from '../runtime/new-file.js';
 import { parseCheckpoint } from '../transparency/checkpoint.js';
 import { type Cosignature, cosignaturesOf } from '../transparency/cosignature.js';
-import { NoteRefused, parseNote, type VerifierKey, verifyNote } from '../transparency/note.js';
+import {
+  formatSignature,
+  NoteRefused,
+  parseNote,
+  type VerifierKey,
+  verifyNote,
+} from '../transparency/note.js';
+import { orElse } from '../transparency/refused.js';
 
 /** A checkpoint with the cosignatures of known witnesses. */
 export interface CosignedCheckpoint {
@@ -143,13 +150,13 @@ export class CosignedNotes {
   }
 
   #verified(note: string): CosignedCheckpoint[] {
-    try {
+    const verify = (): CosignedCheckpoint[] => {
       const by = cosignaturesOf(note, this.keys);
-      return [{ size: parseCheckpoint(verifyNote(note, this.logKeys).text).size, note, by }];
-    } catch (error) {
-      if (error instanceof NoteRefused) return [];
-      throw error;
-    }
+      const { text, signatures } = verifyNote(note, this.logKeys);
+      const lines = [...signatures.map(formatSignature), ...by.map(({ line }) => line)];
+      return [{ size: parseCheckpoint(text).size, note: `${text}\n${lines.join('')}`, by }];
+    };
+    return orElse(verify, [NoteRefused], () => []);
   }
 }
 

@@ -5,6 +5,7 @@ import { leafTexts } from './leaf.js';
 import { type Hash } from '../transparency/merkle.js';
 import { type StateChange, stateChangeOf } from '../transparency/state.js';
 import { MAX_ENTRY_BYTES } from '../transparency/tiles.js';
+import { orElse } from '../transparency/refused.js';
 
 /**
  * An event's leaf, and the text that it begins with. Throws EventRefused for an event that has none, or one that no
@@ -34,14 +35,12 @@ export const hashesOf = (
 };
 
 /** An event's leaf; undefined for an event without one. */
-export const leafIfAny = (event: RecordedEvent): Buffer | undefined => {
-  try {
-    return takenLeafOf(event).leaf;
-  } catch (error) {
-    if (error instanceof EventRefused) return undefined;
-    throw error;
-  }
-};
+export const leafIfAny = (event: RecordedEvent): Buffer | undefined =>
+  orElse(
+    () => takenLeafOf(event).leaf,
+    [EventRefused],
+    () => undefined,
+  );
 
 /** The hash of an event in the tree; undefined for an event without a leaf. */
 export const hashIfAny = (event: RecordedEvent): Hash | undefined => {

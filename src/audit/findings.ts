@@ -5,6 +5,7 @@ import { type Hash, HASH_BYTES, ProofRefused, verifyInclusion } from '../transpa
 import { isSame } from '../transparency/bytes.js';
 import { storedInclusion } from './stored-tree.js';
 import { TILE_WIDTH, TileRefused } from '../transparency/tiles.js';
+import { onlyFor } from '../transparency/refused.js';
 
 /** A difference, as an alarm that is yet to be raised. */
 export type Finding = Omit<Alarm, 'raisedAt'>;
@@ -65,15 +66,12 @@ const isSigned = async (
   stored: Uint8Array,
   { size, root }: SignedCheckpoint,
 ): Promise<boolean> => {
-  try {
+  const verify = async (): Promise<boolean> => {
     const proof = await storedInclusion(store, index, size);
     verifyInclusion({ index, size, root, proof, leafHash: stored });
     return true;
-  } catch (error) {
-    if (error instanceof ProofRefused || error instanceof TileRefused || error instanceof RangeError)
-      return false;
-    throw error;
-  }
+  };
+  return verify().catch(onlyFor([ProofRefused, TileRefused, RangeError], () => false));
 };
 
 const storedLeaf = async (store: TreeStore, index: number): Promise<Uint8Array | undefined> => {

@@ -9,6 +9,7 @@ import { NoteRefused, parseNote } from '../transparency/note.js';
 import { PackedChanges } from '../transparency/packed-changes.js';
 import { EMPTY_ROOT } from '../transparency/trie.js';
 import { type StateChange, stateChangeOf } from '../transparency/state.js';
+import { orElse } from '../transparency/refused.js';
 
 /**
  * Changes that gather before they are stored: 15 MB, and some seconds of the writer thread. So many only come where the
@@ -128,11 +129,9 @@ const faultOf = async (
 };
 
 /** The state root of a stored checkpoint; undefined where it has none, or cannot be read: signing finds that out. */
-export const stateRootOf = ({ note }: Pick<SignedCheckpoint, 'note'>): Hash | undefined => {
-  try {
-    return parseCheckpoint(parseNote(note).text).stateRoot;
-  } catch (error) {
-    if (error instanceof NoteRefused) return undefined;
-    throw error;
-  }
-};
+export const stateRootOf = ({ note }: Pick<SignedCheckpoint, 'note'>): Hash | undefined =>
+  orElse(
+    () => parseCheckpoint(parseNote(note).text).stateRoot,
+    [NoteRefused],
+    () => undefined,
+  );

@@ -1,5 +1,4 @@
 import { EventRefused } from '../domain/errors.js';
-import { isDeeperThan, MAX_DEPTH } from '../domain/json-depth.js';
 import { type RecordedEvent } from '../log/event-log.js';
 import { canonical } from '../transparency/json.js';
 import { leafHead } from '../transparency/state.js';
@@ -31,14 +30,8 @@ export const leafTexts = ({
 }: LeafEvent): readonly [head: string, rest: string] => {
   if (revision < 0n || revision > BigInt(Number.MAX_SAFE_INTEGER))
     throw new EventRefused(stream, revision, 'a leaf has revisions from 0 to 2^53 - 1 only');
-  for (const [name, value] of [
-    ['data', data],
-    ['metadata', metadata],
-  ] as const) {
+  for (const [name, value] of Object.entries({ data, metadata }))
     if (value === undefined) throw new EventRefused(stream, revision, `it has no ${name}`);
-    if (isDeeperThan(value, MAX_DEPTH))
-      throw new EventRefused(stream, revision, `its ${name} is nested deeper than ${MAX_DEPTH} levels`);
-  }
   try {
     const rest = canonical({ metadata, revision: Number(revision), stream, type });
     return [leafHead(id, data), `,${rest.slice(1)}`];

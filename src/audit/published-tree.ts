@@ -10,7 +10,7 @@ import { type CosignedNotes } from './cosigned-notes.js';
 import { leafIfAny } from './entry-leaf.js';
 import { broken, differenceOf } from './findings.js';
 import { parseNote, type VerifierKey } from '../transparency/note.js';
-import { faultOfCheckpoint } from './stored-checkpoint.js';
+import { faultOfLatest } from './stored-checkpoint.js';
 import { storedConsistency, storedInclusion, storedRoot } from './stored-tree.js';
 import { encodeBundle, type Tile, TILE_WIDTH, tileWidth } from '../transparency/tiles.js';
 
@@ -96,7 +96,7 @@ export class PublishedTree {
   }
 
   async #verify(checkpoint: SignedCheckpoint): Promise<void> {
-    const fault = faultOfCheckpoint(checkpoint, this.keys);
+    const fault = await faultOfLatest(this.store, checkpoint, this.keys);
     if (fault !== undefined) {
       await this.store.raise({ ...broken(fault), raisedAt: this.now().toISOString() });
       throw new LogAltered(`the stored checkpoint of size ${checkpoint.size} is not the one that was signed`);

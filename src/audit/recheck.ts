@@ -7,6 +7,7 @@ import {
   type Alarm,
   MARK_EVERY,
   type SignedCheckpoint,
+  StateAltered,
   type StoredTree,
   type TreeStore,
 } from './tree-store.js';
@@ -21,6 +22,7 @@ import { PlantsState } from '../transparency/state.js';
 import { CheckpointsInOrder, type KnownKeys, otherRoot } from './stored-checkpoint.js';
 import { storedRoot } from './stored-tree.js';
 import { placeOf, TILE_WIDTH, TileRefused } from '../transparency/tiles.js';
+import { onlyFor } from '../transparency/refused.js';
 
 /** Events between two pauses for requests: about a millisecond of work, most of it for their canonical JSON. */
 export const SLICE = 25;
@@ -109,7 +111,8 @@ export const recheck = async (
   const found = isOther
     ? broken(otherRoot(signed))
     : ((await new Recheck(store, options, tree, signed, checkpoints, from, progress).compare(log, signal)) ??
-      (signal.aborted ? undefined : await contradictionIn(log, options, signal, progress)));
+      (signal.aborted ? undefined : await contradictionIn(log, options, signal, progress)) ??
+      (await alteredState(store, options, signal)));
   return found && { ...found, raisedAt: options.now().toISOString() };
 };
 
@@ -150,30 +153,7 @@ class Recheck {
       return broken(`what it consists of at ${tree.size} leaves is not made of them`);
     if (this.#position !== tree.position) return moved(tree.size - 1, this.#position, tree.position);
     this.progress.times = this.#times;
-    return this.#unrecordedErasure(log);
-  }
-
-  /**
-   * An erasure whose record is not in the log at all: that of a recent one is behind the tree, and one in progress may
-   * have erased some events already.
-   */
-  async #unrecordedErasure(log: EventLog): Promise<Finding | undefined> {
-    const { unrecorded } = this.#erased;
-    if (unrecorded.size === 0) return undefined;
-    const known = new Set<string>();
-    for (const event of await log.readStream(ERASURES_STREAM)) {
-      const fact = tryDecode(event);
-      if (fact instanceof EventRefused) continue;
-      if (fact.event.type === 'ErasureStarted' || fact.event.type === 'OwnerErased')
-        known.add(fact.event.data.erasure);
-      else if (fact.event.type === 'ErasureCancelled') known.delete(fact.event.data.erasure);
-    }
-    const erasure = [...unrecorded].find((one) => !known.has(one));
-    if (erasure === undefined) return undefined;
-    return {
-      kind: 'contradiction',
-      message: `events are erased, and no erasure ${erasure} is recorded: they were removed by another program`,
-    };
+    return unrecordedErasure(log, this.#erased);
   }
 
   async #compareEvents(log: EventLog, signal: AbortSignal): Promise<Finding | undefined> {
@@ -265,6 +245,31 @@ class Recheck {
   }
 }
 
+/**
+ * An erasure whose record is not in the log at all: that of a recent one is behind the tree, and one in progress may
+ * have erased some events already. Undefined where there is none. Throws what the log throws.
+ */
+export const unrecordedErasure = async (
+  log: Pick<EventLog, 'readStream'>,
+  { unrecorded }: ErasedEvents,
+): Promise<Finding | undefined> => {
+  if (unrecorded.size === 0) return undefined;
+  const known = new Set<string>();
+  for (const event of await log.readStream(ERASURES_STREAM)) {
+    const fact = tryDecode(event);
+    if (fact instanceof EventRefused) continue;
+    if (fact.event.type === 'ErasureStarted' || fact.event.type === 'OwnerErased')
+      known.add(fact.event.data.erasure);
+    else if (fact.event.type === 'ErasureCancelled') known.delete(fact.event.data.erasure);
+  }
+  const erasure = [...unrecorded].find((one) => !known.has(one));
+  if (erasure === undefined) return undefined;
+  return {
+    kind: 'contradiction',
+    message: `events are erased, and no erasure ${erasure} is recorded: they were removed by another program`,
+  };
+};
+
 /** The first contradiction in the log; undefined where there is none, or `signal` aborts. */
 const contradictionIn = async (
   log: EventLog,
@@ -285,6 +290,22 @@ const contradictionIn = async (
     const event = at && { position: at.position, stream: at.stream, revision: String(at.revision) };
     return { kind: 'contradiction', ...event, message };
   }
+};
+
+/** The first node of the stored state that was altered; undefined where there is none, or `signal` aborts. */
+const alteredState = async (
+  store: TreeStore,
+  { yieldToLoop }: RecheckOptions,
+  signal: AbortSignal,
+): Promise<Finding | undefined> => {
+  const all = async (): Promise<undefined> => {
+    let at: number | undefined = 0;
+    do {
+      at = await store.checkState(at);
+      await yieldToLoop(signal);
+    } while (at !== undefined && !signal.aborted);
+  };
+  return all().catch(onlyFor([StateAltered], ({ message }) => broken(message)));
 };
 
 /** Appends a leaf. Returns whether the hashes that it completes are those of the stored tiles. */
@@ -308,10 +329,6 @@ export const hasRoot = async (
   store: TreeStore,
   { size, root }: Pick<SignedCheckpoint, 'size' | 'root'>,
 ): Promise<boolean> => {
-  try {
-    return isSame(await storedRoot(store, size), root);
-  } catch (error) {
-    if (error instanceof TileRefused || error instanceof RangeError) return false;
-    throw error;
-  }
+  const stored = await storedRoot(store, size).catch(onlyFor([TileRefused, RangeError], () => undefined));
+  return stored !== undefined && isSame(stored, root);
 };

@@ -14,7 +14,7 @@ import {
 } from '../log/event-log.js';
 import { type Alarm, type SignedCheckpoint, type StoredTree, type TreeStore } from './tree-store.js';
 import { signCheckpoint } from '../transparency/checkpoint.js';
-import { isSignedBy, readRecorded, type Recorded } from './checkpoint-record.js';
+import { auditEvents, isSignedBy, readRecorded, type Recorded } from './checkpoint-record.js';
 import { isSame } from '../transparency/bytes.js';
 import { broken } from './findings.js';
 import { hasRoot } from './recheck.js';
@@ -25,9 +25,6 @@ import { otherRoot } from './stored-checkpoint.js';
  * Checkpoints are recorded in the log itself, so that a lost or exchanged tree.db or audit key is noticed: what an
  * auditor has signed before is then still known, and is compared with what it is about to sign.
  */
-
-/** Events of the stream that are read at once. */
-const PAGE = 500;
 
 /** Warnings that are shown, the newest. */
 const MAX_WARNINGS = 5;
@@ -138,7 +135,7 @@ export class RecordedCheckpoints {
     let records = NONE;
     let contradiction: Compared['contradiction'];
     let isWhole = true;
-    for await (const event of this.#eventsAfter(undefined)) {
+    for await (const event of auditEvents(this.log)) {
       const recorded = readRecorded(event);
       records = this.#add(records, event, recorded, treeSince);
       if (event.position > tree.position) isWhole = false;
@@ -270,7 +267,7 @@ export class RecordedCheckpoints {
   }
 
   async #readOn(treeSince: string): Promise<void> {
-    for await (const event of this.#eventsAfter(this.#records.revision))
+    for await (const event of auditEvents(this.log, this.#records.revision))
       this.#records = this.#add(this.#records, event, readRecorded(event), treeSince);
   }
 
@@ -291,15 +288,6 @@ export class RecordedCheckpoints {
       confirmed: isSignedBy(recorded.note, last.key),
     };
     return { ...next, ours: recorded, since: recorded.at, before };
-  }
-
-  async *#eventsAfter(revision: bigint | undefined): AsyncGenerator<RecordedEvent, void, undefined> {
-    for (let after = revision; ;) {
-      const page = await this.log.readStream(AUDIT_STREAM, after, PAGE);
-      yield* page;
-      if (page.length < PAGE) return;
-      after = page.at(-1)?.revision;
-    }
   }
 
   /** When the oldest checkpoint of the tree was signed: none is ever removed, so that it tells the tree from others. */

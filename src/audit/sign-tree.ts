@@ -3,7 +3,7 @@ import { signCheckpoint } from '../transparency/checkpoint.js';
 import { GrowingTree, type Hash, ProofRefused, verifyConsistency } from '../transparency/merkle.js';
 import { isSame } from '../transparency/bytes.js';
 import { type SignerKey } from '../transparency/note.js';
-import { faultOfCheckpoint, otherRoot } from './stored-checkpoint.js';
+import { faultOfLatest, otherRoot } from './stored-checkpoint.js';
 import { storedConsistency, storedRoot } from './stored-tree.js';
 import { TileRefused } from '../transparency/tiles.js';
 
@@ -49,8 +49,7 @@ const rootToSign = async (
       return `its tiles have another root than its ${tree.size} leaves`;
     const root = await storedRoot(store, size);
     if (!last) return { root };
-    if (tree.size < last.size) return `it has ${tree.size} leaves, but ${last.size} were signed`;
-    const fault = faultOfCheckpoint(last, [key]);
+    const fault = await faultOfLatest(store, last, [key]);
     if (fault !== undefined) return fault;
     if (!isSame(await storedRoot(store, last.size), last.root)) return otherRoot(last);
     if (last.size > 0)

@@ -32,6 +32,17 @@ export const faultOfCheckpoint = (
   }
 };
 
+/** As `faultOfCheckpoint`, of the last one: the stored tree has to be as large. Throws what the store throws. */
+export const faultOfLatest = async (
+  store: TreeStore,
+  latest: SignedCheckpoint,
+  keys: readonly VerifierKey[],
+): Promise<string | undefined> => {
+  const { size } = await store.tree();
+  if (size < latest.size) return `it has ${size} leaves, but ${latest.size} were signed`;
+  return faultOfCheckpoint(latest, keys);
+};
+
 /** Which keys the checkpoints of a log are signed with. */
 export interface KnownKeys {
   readonly keys: readonly VerifierKey[];

@@ -17,6 +17,7 @@ import {
   rootOf,
 } from '../transparency/prove-tree.js';
 import { placeOf, tileReader, tilesOf } from '../transparency/tiles.js';
+import { onlyFor } from '../transparency/refused.js';
 
 /** A leaf that is to be appended. */
 export interface NewLeaf {
@@ -62,8 +63,7 @@ export const treeFault = (stored: StoredTree): string | undefined => {
     new GrowingTree(stored);
     return undefined;
   } catch (error) {
-    if (error instanceof RangeError) return error.message;
-    throw error;
+    return onlyFor([RangeError], ({ message }) => message)(error);
   }
 };
 

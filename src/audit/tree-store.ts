@@ -130,6 +130,13 @@ export abstract class TreeStore {
    */
   abstract growState(growth: StateGrowth): Promise<StoredState>;
 
+  /**
+   * Compares the next stored nodes of the state after a number, as many as take some milliseconds, with the hashes above
+   * them. Gives the number of the last one, to go on from; undefined after all of them. Throws StateAltered where one is
+   * another.
+   */
+  abstract checkState(after: number): Promise<number | undefined>;
+
   /** Reads the state of one moment. `read` must not wait for anything: it blocks the event loop. */
   abstract readState<T>(read: (snapshot: StateSnapshot) => T): Promise<T>;
 
@@ -182,6 +189,11 @@ export abstract class TreeStore {
 /** The store cannot be used. The message is one line. */
 export class TreeUnavailable extends Error {
   override readonly name = 'TreeUnavailable';
+}
+
+/** The stored state is not the one that was hashed, or signed. The message is one line. */
+export class StateAltered extends Error {
+  override readonly name = 'StateAltered';
 }
 
 /** Another process has appended or signed: read the tree again. */

@@ -11,7 +11,7 @@ import { type CosignedNotes } from './cosigned-notes.js';
 import { type Finding } from './findings.js';
 import { RollbackDetector } from './rollback-detector.js';
 import { keyName, NoteRefused, type VerifierKey } from '../transparency/note.js';
-import { quoted } from '../transparency/refused.js';
+import { quoted, orElse } from '../transparency/refused.js';
 import { hasRoot } from './recheck.js';
 import { storedConsistency } from './stored-tree.js';
 import { TileRefused } from '../transparency/tiles.js';
@@ -306,14 +306,12 @@ const fork = (witness: WitnessTarget, key: VerifierKey, what: string): Finding =
 });
 
 /** The checkpoint of a note that this key has signed; undefined for what is none. */
-const openedBy = (note: string, key: VerifierKey): Checkpoint | undefined => {
-  try {
-    return openCheckpoint(note, key.name, [key]);
-  } catch (error) {
-    if (error instanceof NoteRefused) return undefined;
-    throw error;
-  }
-};
+const openedBy = (note: string, key: VerifierKey): Checkpoint | undefined =>
+  orElse(
+    () => openCheckpoint(note, key.name, [key]),
+    [NoteRefused],
+    () => undefined,
+  );
 
 const timeText = (seconds: bigint): string =>
   seconds > MAX_SECONDS ? `${seconds} s after 1970` : new Date(Number(seconds) * 1_000).toISOString();

@@ -7,9 +7,10 @@ import { idOfKey, ownerPrefix, stateChangeOf } from '../transparency/state.js';
 import { erasureAcross } from '../erasure/erasures.js';
 import { encodeOwner, parsePlantStream } from '../domain/stream.js';
 import { type EventLog, type Position, START } from '../log/event-log.js';
-import { type StateSnapshot, type TreeStore } from '../audit/tree-store.js';
+import { StateAltered, type StateSnapshot, type TreeStore } from '../audit/tree-store.js';
 import { changesByKey, changesIn, PackedChanges, type TrieChange } from '../transparency/packed-changes.js';
-import { type Hash, type TrieEntry, trieRoot } from '../transparency/trie.js';
+import { EMPTY_ROOT, type Hash, type TrieEntry } from '../transparency/trie.js';
+import { orElse } from '../transparency/refused.js';
 
 /** The time to wait for a checkpoint of the stored state, in milliseconds: one is signed a second after a write. */
 const SIGNED_WITHIN_MS = 5_000;
@@ -45,11 +46,6 @@ export interface StateVerified {
   readonly differing: number;
   /** The first of them, 20 at most. */
   readonly differences: readonly StateDifference[];
-}
-
-/** The stored state is not the one that was signed. The message is one line. */
-export class StateAltered extends Error {
-  override readonly name = 'StateAltered';
 }
 
 export interface VerifyStateOptions {
@@ -116,20 +112,14 @@ const signedState = async (tree: TreeStore, signal: AbortSignal): Promise<Signed
   }
 };
 
-/** The state, and the root that its entries come to; no root where they are no trie. */
-const copyOf = ({
-  size,
-  position,
-  entries,
-}: StateSnapshot): Omit<SignedState, 'root'> & { readonly computed: Hash | undefined } => {
+/** The state, and its root; no root where a node is not the one that was hashed. */
+const copyOf = ({ size, position, trie, entries }: StateSnapshot) => {
   const copy = new PackedChanges();
-  try {
+  const fill = (): Hash => {
     for (const entry of entries()) copy.add(entry);
-    return { size, position, entries: copy, computed: trieRoot(entriesIn(copy)) };
-  } catch (error) {
-    if (error instanceof RangeError) return { size, position, entries: copy, computed: undefined };
-    throw error;
-  }
+    return trie.root === 0 ? EMPTY_ROOT : trie.hash;
+  };
+  return { size, position, entries: copy, computed: orElse(fill, [RangeError], () => undefined) };
 };
 
 const compare = async (

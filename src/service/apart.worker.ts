@@ -6,7 +6,6 @@ import { openEventLog, openReadModel, openTreeStore } from './stores.js';
 import { isThere } from '../runtime/new-file.js';
 import { type OperationProgress } from '../operations/long-operation.js';
 import { type Verification, verifyLists } from '../operations/verification.js';
-import { StateAltered } from '../operations/verify-state.js';
 import { EventRefused } from '../domain/errors.js';
 import { BackupRefused, type CopiedLog } from '../log/backup.js';
 import { LogDamaged, LogUnavailable } from '../log/event-log.js';
@@ -16,7 +15,7 @@ import {
   ReadModelIncomplete,
   ReadModelUnavailable,
 } from '../lists/read-model.js';
-import { TreeUnavailable } from '../audit/tree-store.js';
+import { StateAltered, TreeUnavailable } from '../audit/tree-store.js';
 import { type Task, type TaskMessage } from './apart.js';
 import { loadConfig } from './config.js';
 

@@ -53,6 +53,10 @@ export const EMPTY_TRIE: TrieState = { root: 0, next: 1, hash: EMPTY_ROOT };
 
 export const isTwig = (node: StoredNode): node is Twig => 'entries' in node;
 
+/** The hash of the subtree of a node. Throws RangeError for a twig whose keys do not ascend. */
+export const hashOfNode = (node: StoredNode): Hash =>
+  isTwig(node) ? trieRoot(node.entries) : branchHash(node.bit, node.leftHash, node.rightHash);
+
 /**
  * A stored trie that entries are set in and removed from. Nodes are read when they are needed, and hashed once for all
  * changes up to `grown`: memory is that of the nodes on the paths that were changed.
@@ -138,8 +142,7 @@ export class GrowingTrie {
 
   #hash(number: number): Hash {
     const node = this.#node(number);
-    if (isTwig(node)) return trieRoot(node.entries);
-    if (!this.#stale.has(number)) return branchHash(node.bit, node.leftHash, node.rightHash);
+    if (isTwig(node) || !this.#stale.has(number)) return hashOfNode(node);
     const fresh = (side: number, known: Hash): Hash =>
       this.#nodes.has(side) || this.#stale.has(side) || this.#moved.has(side) ? this.#hash(side) : known;
     const leftHash = fresh(node.left, node.leftHash);

@@ -1,3 +1,5 @@
+import { orElse } from './refused.js';
+
 /** The JSON value in a text, or undefined. */
 export const jsonIn = (text: string): unknown => {
   try {
@@ -34,11 +36,9 @@ export const canonical = (value: unknown, levels = MAX_LEVELS): string => {
 };
 
 /** As `canonical`; undefined for what has no canonical form. */
-export const canonicalIfAny = (value: unknown): string | undefined => {
-  try {
-    return canonical(value);
-  } catch (error) {
-    if (error instanceof RangeError) return undefined;
-    throw error;
-  }
-};
+export const canonicalIfAny = (value: unknown): string | undefined =>
+  orElse(
+    () => canonical(value),
+    [RangeError],
+    () => undefined,
+  );

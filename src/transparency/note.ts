@@ -92,6 +92,8 @@ export interface VerifiedNote {
   readonly text: string;
   /** The known keys that it is signed by: at least one, each once. */
   readonly keys: readonly VerifierKey[];
+  /** Their signatures. */
+  readonly signatures: readonly NoteSignature[];
 }
 
 /** A public Ed25519 key, its 32 bytes, under a name. Throws NoteRefused for a name that notes cannot hold. */
@@ -176,7 +178,7 @@ export const verifyNote = (
   const { text, signatures } = parseNote(note);
   const known = new Map(keys.map((key) => [keyName(key), key]));
   const message = utf8(text);
-  const signedBy = new Set<VerifierKey>();
+  const signedBy = new Map<VerifierKey, NoteSignature>();
   for (const signature of signatures) {
     const key = known.get(keyName(signature));
     if (!key) continue;
@@ -185,7 +187,7 @@ export const verifyNote = (
         `the signature is not by the key ${quoted(keyName(key))}, or not of this text`,
         signature.line,
       );
-    signedBy.add(key);
+    signedBy.set(key, signature);
   }
   if (signedBy.size === 0) {
     const names = (of: readonly { name: string; id: string }[]): string =>
@@ -194,7 +196,7 @@ export const verifyNote = (
       `it is signed by ${names(signatures)}, and by none of the known keys: ${names(keys)}`,
     );
   }
-  return { text, keys: [...signedBy] };
+  return { text, keys: [...signedBy.keys()], signatures: [...signedBy.values()] };
 };
 
 /** As C2SP signed-note has it: no spaces and no plus; a note's text has no characters below U+0020 either. DEL is none. */

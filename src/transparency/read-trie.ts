@@ -1,5 +1,7 @@
+import { isSame } from './bytes.js';
 import {
   type Branch,
+  hashOfNode,
   isTwig,
   type StoredNode,
   type StoredNodeReader,
@@ -47,16 +49,20 @@ export const nodesOf = (read: StoredNodeReader): TrieNodeReader => {
   };
 };
 
-/** The entries of a stored trie, in order of their keys: each node is read once, and none is kept. */
+/**
+ * The entries of a stored trie, in order of their keys: each node is read once, and none is kept. Throws RangeError where
+ * one is missing, or another than the one that was hashed: so none of them leads back to one above.
+ */
 export function* storedEntries(
   read: StoredNodeReader,
-  { root }: TrieState,
+  { root, hash }: TrieState,
 ): Generator<TrieEntry, void, undefined> {
-  const stack = root === 0 ? [] : [root];
-  for (let number = stack.pop(); number !== undefined; number = stack.pop()) {
-    const node = read(number);
+  const stack = root === 0 ? [] : [{ number: root, hash }];
+  for (let next = stack.pop(); next; next = stack.pop()) {
+    const node = read(next.number);
+    if (!isSame(hashOfNode(node), next.hash)) throw new RangeError(`node ${next.number} was altered`);
     if (isTwig(node)) yield* node.entries;
-    else stack.push(node.right, node.left);
+    else stack.push({ number: node.right, hash: node.rightHash }, { number: node.left, hash: node.leftHash });
   }
 }
 

@@ -10,15 +10,32 @@ export interface Refusal {
   readonly reason: string;
 }
 
-/** Returns the result of `check`, or its refusal. Other errors stay errors: they say nothing of the proof. */
-export const verdictOf = async <Proven>(check: () => Promise<Proven>): Promise<Proven | Refusal> => {
-  try {
-    return await check();
-  } catch (error) {
-    if (error instanceof Refused) return { verdict: 'refused', reason: error.message };
+type ErrorType<Known extends Error> = abstract new (...args: never[]) => Known;
+
+/** Handles errors of these types, as the `catch` of a promise; other errors are thrown on. */
+export const onlyFor =
+  <Known extends Error, Handled>(types: readonly ErrorType<Known>[], handle: (error: Known) => Handled) =>
+  (error: unknown): Handled => {
+    if (types.some((type) => error instanceof type)) return handle(error as Known);
     throw error;
+  };
+
+/** Returns the result of `work`, or that of `handle` where it throws an error of these types; other errors are thrown on. */
+export const orElse = <Result, Known extends Error, Handled>(
+  work: () => Result,
+  types: readonly ErrorType<Known>[],
+  handle: (error: Known) => Handled,
+): Result | Handled => {
+  try {
+    return work();
+  } catch (error) {
+    return onlyFor(types, handle)(error);
   }
 };
+
+/** Returns the result of `check`, or its refusal. Other errors stay errors: they say nothing of the proof. */
+export const verdictOf = <Proven>(check: () => Promise<Proven>): Promise<Proven | Refusal> =>
+  check().catch(onlyFor([Refused], ({ message }): Refusal => ({ verdict: 'refused', reason: message })));
 
 /** Runs a part of a check, and says in the reasons of its refusals what they are about. */
 export const about = async <Result>(what: string, part: () => Promise<Result>): Promise<Result> => {

@@ -5,7 +5,6 @@ import { ProofRefused, verifyConsistency } from '../transparency/merkle.js';
 import { isSame } from '../transparency/bytes.js';
 import {
   formatSignature,
-  keyName,
   NoteRefused,
   parseNote,
   type SignerKey,
@@ -155,14 +154,8 @@ const forkOf = (
 
 /** The checkpoint of a note that one of these keys has signed. Throws NoteRefused. */
 const signedTree = (sent: string, keys: readonly VerifierKey[]): SignedTree => {
-  const { text, keys: signers } = verifyNote(sent, keys);
-  const names = new Set(signers.map(keyName));
-  const lines = new Set(
-    parseNote(sent)
-      .signatures.filter((signature) => names.has(keyName(signature)))
-      .map(formatSignature),
-  );
-  const signatures = [...lines].join('');
+  const { text, signatures: by } = verifyNote(sent, keys);
+  const signatures = by.map(formatSignature).join('');
   return { ...readCheckpoint(text), text, signatures, note: `${text}\n${signatures}` };
 };
 

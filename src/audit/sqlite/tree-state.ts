@@ -3,15 +3,24 @@ import {
   type Branch,
   EMPTY_TRIE,
   GrowingTrie,
+  hashOfNode,
   isTwig,
   type StoredNode,
   type StoredNodeReader,
   type TrieState,
 } from '../../transparency/growing-trie.js';
 import { changesByKey, type TrieChange } from '../../transparency/packed-changes.js';
-import { type TrieEntry } from '../../transparency/trie.js';
-import { type StateGrowth, type StateSnapshot, type StoredState, TreeMoved } from '../tree-store.js';
+import { isSame } from '../../transparency/bytes.js';
+import { type Hash, type TrieEntry } from '../../transparency/trie.js';
+import {
+  type StateGrowth,
+  type StateSnapshot,
+  StateAltered,
+  type StoredState,
+  TreeMoved,
+} from '../tree-store.js';
 import { type Database, prepareRows } from '../../sqlite/database.js';
+import { orElse } from '../../transparency/refused.js';
 
 const KEY_BYTES = 40;
 const HASH_BYTES = 32;
@@ -72,6 +81,41 @@ export const nodeReader = (db: Database): StoredNodeReader => {
     const row = select.get(number);
     if (!row) throw new RangeError(`the state has no node ${number}`);
     return decodeNode(row.node);
+  };
+};
+
+/** Branches that are compared at once with what is below them. */
+const CHECKED_AT_ONCE = 32;
+
+/**
+ * Compares the nodes below the next branches after a number with the hashes there, and with 0 the root with that of the
+ * state. Gives the last number; undefined after all of them. Throws StateAltered.
+ */
+export const stateChecker = (db: Database): ((after: number) => number | undefined) => {
+  const state = stateReader(db);
+  const read = nodeReader(db);
+  const select = db.prepare(
+    `SELECT number FROM state_nodes WHERE number > ? AND length(node) = ${BRANCH_BYTES} ORDER BY number LIMIT ${CHECKED_AT_ONCE}`,
+  );
+  const compare = (number: number, hash: Hash): void => {
+    const found = orElse(
+      () => hashOfNode(read(number)),
+      [RangeError],
+      () => undefined,
+    );
+    if (!found || !isSame(found, hash))
+      throw new StateAltered(`node ${number} of its state is not the one that was hashed`);
+  };
+  return (after) => {
+    const { root, hash } = state().trie;
+    if (after === 0 && root !== 0) compare(root, hash);
+    const numbers = (select.all(after) as { number: number }[]).map(({ number }) => number);
+    for (const number of numbers) {
+      const branch = read(number) as Branch;
+      compare(branch.left, branch.leftHash);
+      compare(branch.right, branch.rightHash);
+    }
+    return numbers.at(-1);
   };
 };
 

@@ -4,6 +4,7 @@ import {
   AlarmStands,
   type Mark,
   type SignedCheckpoint,
+  StateAltered,
   type StateGrowth,
   type StateSnapshot,
   type StoredState,
@@ -17,10 +18,10 @@ import { type Database, explainSqliteError, prepareRows, SQLITE, sqliteCode } fr
 import { nodesOf, storedEntries } from '../../transparency/read-trie.js';
 import { FileNames, type FileFault } from '../../sqlite/file-names.js';
 import { assertScrubbed, inTransaction, SCRUB } from '../../sqlite/open-file.js';
-import { nodeReader, stateReader, stateWrites } from './tree-state.js';
+import { nodeReader, stateChecker, stateReader, stateWrites } from './tree-state.js';
 import { keepAdvice, openTreeFile } from './tree-schema.js';
 
-const PORT_ERRORS = [TreeUnavailable, TreeMoved, AlarmStands] as const;
+const PORT_ERRORS = [TreeUnavailable, TreeMoved, AlarmStands, StateAltered] as const;
 
 /** The port's error for what SQLite has thrown. */
 const treeError = (thrown: unknown, file: string): Error => {
@@ -57,6 +58,7 @@ const prepare = (db: Database) => {
   return {
     state: stateReader(db),
     node: nodeReader(db),
+    checkState: stateChecker(db),
     tree: prepareRows(db, 'SELECT size, position, hashes FROM tree'),
     tile: prepareRows<{ hashes: Uint8Array }>(db, 'SELECT hashes FROM tiles WHERE level = ? AND idx = ?'),
     markOfIndex: prepareRows<Mark>(db, `${marks} WHERE idx <= ? ORDER BY idx DESC LIMIT 1`),
@@ -127,6 +129,10 @@ class SqliteTreeStore extends TreeStore {
 
   growState(growth: StateGrowth): Promise<StoredState> {
     return this.#write('NORMAL', ({ growState }) => growState(growth));
+  }
+
+  checkState(after: number): Promise<number | undefined> {
+    return this.#read(({ checkState }) => inTransaction(this.#db, 'BEGIN', () => checkState(after)));
   }
 
   readState<T>(read: (snapshot: StateSnapshot) => T): Promise<T> {

@@ -146,6 +146,11 @@ export class SimulatedTree extends TreeStore {
     });
   }
 
+  /** Nobody alters it. */
+  checkState(): Promise<undefined> {
+    return Promise.resolve(undefined);
+  }
+
   readState<T>(read: (snapshot: StateSnapshot) => T): Promise<T> {
     return this.#read((content) => {
       const { size, position, trie } = content.state;

@@ -2,14 +2,15 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Auditor } from '../../../src/audit/auditor.js';
 import { type AuditorStatus } from '../../../src/audit/auditor-status.js';
-import { type Checkpoint, openCheckpoint } from '../../../src/transparency/checkpoint.js';
+import { LogAltered, PublishedTree } from '../../../src/audit/published-tree.js';
+import { type Checkpoint, openCheckpoint, signCheckpoint } from '../../../src/transparency/checkpoint.js';
 import { plantKey, PlantsState, stateChangeOf } from '../../../src/transparency/state.js';
 import { START } from '../../../src/log/event-log.js';
 import { type StoredState, TreeMoved } from '../../../src/audit/tree-store.js';
 import { PackedChanges } from '../../../src/transparency/packed-changes.js';
 import { sha256 } from '../../../src/transparency/crypto.js';
 import { type TrieEntry, trieRoot } from '../../../src/transparency/trie.js';
-import { AuditedLog } from '../../support/audited-log.js';
+import { AuditedLog, newSigner } from '../../support/audited-log.js';
 import { all } from '../../support/log-events.js';
 import { until } from '../../support/waiting.js';
 
@@ -130,6 +131,40 @@ describe('the state that an auditor signs', () => {
     const { auditor: second } = run();
     await until(() => second.status.state === 'alarm');
     expect(second.status.alarm?.message).toMatch(/its state is of 61 events, but it has 60 leaves/);
+  });
+
+  it('is an alarm where a stored node is altered, or a checkpoint of events that are not there, and nothing is written', async () => {
+    await log.fill(300);
+    const { auditor } = run();
+    await signed();
+    const [twig = ''] = ['min', 'max'].map(
+      (one) => `(SELECT ${one}(number) FROM state_nodes WHERE length(node) % 72 = 0)`,
+    );
+    log.tamper(`UPDATE state_nodes SET node = zeroblob(length(node)) WHERE number = ${twig}`);
+    auditor.recheckSoon();
+    await until(() => auditor.status.state === 'alarm');
+    expect(auditor.status.alarm?.message).toMatch(
+      /^the stored tree was altered: node \d+ of its state is not/,
+    );
+    log.forgetState();
+    await log.tree.lift('a test', 'to go on');
+    await until(() => auditor.status.state === 'live');
+
+    const note = signCheckpoint(
+      { origin: 'other', size: 1_000, root: new Uint8Array(32) },
+      newSigner('other'),
+    );
+    log.tamper("INSERT INTO checkpoints VALUES (1000, zeroblob(32), ?, '2026-01-31T12:00:00.000Z')", note);
+    const tree = new PublishedTree(
+      log.log,
+      log.tree,
+      () => new Date(),
+      () => undefined,
+      [log.key],
+    );
+    await expect(tree.checkpoint()).rejects.toThrow(LogAltered);
+    await until(() => auditor.status.state === 'alarm');
+    expect(auditor.status.alarm?.message).toMatch(/it has 300 leaves, but 1000 were signed/);
   });
 });
 

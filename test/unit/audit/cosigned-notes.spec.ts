@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';
-import { rmSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
@@ -12,6 +12,7 @@ import { CosignedNotes, textFile } from '../../../src/audit/cosigned-notes.js';
 import { formatVerifierKey, parseNote, type SignerKey } from '../../../src/transparency/note.js';
 import { signerKey } from '../../../src/audit/key.js';
 import { type ToCosign } from '../../support/cosigning-child.js';
+import { newSigner } from '../../support/audited-log.js';
 import { LogOfLeaves } from '../../support/log-of-leaves.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
 
@@ -85,6 +86,15 @@ describe('the cosigned checkpoints of several processes', () => {
       [7, false],
       [7, false],
     ]);
+  });
+
+  it('are shown with the signatures that were verified, whatever else stands in the file', () => {
+    const [key] = keys;
+    if (!key) throw new Error('there are four');
+    const cosigned = log.note(5) + lineOf(5, key);
+    const notes = [`${cosigned}${lineOf(5, newSigner('stranger.example'))}`];
+    writeFileSync(join(folder, 'witnessed.json'), JSON.stringify({ notes, expected: true }));
+    expect(opened(1).witnessed()).toMatchObject({ size: 5, note: cosigned });
   });
 
   it('are not changed where another process holds the lock, which is said', () => {

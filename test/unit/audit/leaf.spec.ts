@@ -155,8 +155,8 @@ describe('an event is refused a leaf', () => {
     ['no metadata', { metadata: undefined }, 'it has no metadata'],
     ['a revision above 2^53 - 1', { revision: 2n ** 53n }, 'a leaf has revisions from 0 to 2^53 - 1 only'],
     ['a negative revision', { revision: -1n }, 'a leaf has revisions from 0 to 2^53 - 1 only'],
-    ['values nested too deep', { data: nested(101) }, 'its data is nested deeper than 100 levels'],
-    ['a hostile depth', { metadata: nested(1_000_000) }, 'its metadata is nested deeper than 100 levels'],
+    ['values nested too deep', { data: nested(101) }, 'it has no canonical JSON: nested too deep'],
+    ['a hostile depth', { metadata: nested(1_000_000) }, 'it has no canonical JSON: nested too deep'],
   ])('for %s', (_, change, reason) => {
     const event = { ...EVENT, ...change };
     let refusal: unknown;

@@ -68,7 +68,7 @@ describe('published notes', () => {
     const note =
       'This is an example message.\n\n' +
       '— example.com/foo Uw2QOkn8srV1yJGh2VYRlL1Tnagv1YEq6TfXppzi2ONncAlTgK7Ztg1ERYNZXsYjOBH3mFXmRKuwHjG1Yu72IneyaQM=\n';
-    expect(verifyNote(note, [key])).toEqual({ text: 'This is an example message.\n', keys: [key] });
+    expect(verifyNote(note, [key])).toMatchObject({ text: 'This is an example message.\n', keys: [key] });
   });
 
   it('a note is signed and cosigned byte for byte as Go does', () => {
@@ -80,9 +80,9 @@ describe('published notes', () => {
 
   it('signatures by unknown keys are ignored', () => {
     const both = NOTE + ENOCH_SIGNATURE;
-    expect(verifyNote(both, [peter])).toEqual({ text: TEXT, keys: [peter] });
-    expect(verifyNote(both, [enoch])).toEqual({ text: TEXT, keys: [enoch] });
-    expect(verifyNote(both, [enoch, peter])).toEqual({ text: TEXT, keys: [peter, enoch] });
+    expect(verifyNote(both, [peter])).toMatchObject({ text: TEXT, keys: [peter] });
+    expect(verifyNote(both, [enoch])).toMatchObject({ text: TEXT, keys: [enoch] });
+    expect(verifyNote(both, [enoch, peter])).toMatchObject({ text: TEXT, keys: [peter, enoch] });
     expect(verifyNote(Buffer.from(both, 'utf8'), [peter]).text).toBe(TEXT);
   });
 
