@@ -11,7 +11,7 @@ import { cosignedBy, openSigned } from '../../transparency/signed.js';
 import { LogRefused } from '../../witness/monitor.js';
 import { positiveInteger } from '../arguments.js';
 import { CheckFailed, readWhole } from '../check-files.js';
-import { exitBy, UsageError } from '../exit-status.js';
+import { exitBy, EXITS_ASKING, UsageError } from '../exit-status.js';
 import { stopSignal } from '../interrupted.js';
 import { watched } from '../progress.js';
 import { settings } from '../settings.js';
@@ -27,16 +27,14 @@ export const define = (command: Command): void => {
     .addHelpText(
       'after',
       `
-Nothing is changed. All events are read and hashed again, and have to come to what was signed. "old" is the beginning of
+Nothing is changed. An old one that is proven is a success. All events are read and hashed again, and have to come to what was signed. "old" is the beginning of
 the log, and lacks what came later; "forked" holds other events than were signed; "cut" has lost its end or some events;
 "damaged" was changed. Without --against it is held against the checkpoints that it records, and what it lacks is not
 known. Where the service proves it, and it is of the log of DATA_DIR, the time is recorded there, for status and metrics.
 
 Example:
   npx plants check-backup /backups/events.db --key plants.vkey --against https://plants.example
-
-Exit status: 0 if it is proven, also where it is old, 1 if not, 2 wrong usage, 3 the service cannot be reached, 130
-interrupted.`,
+${EXITS_ASKING}`,
     )
     .action(async (file: string, options: CheckOptions) => {
       if (!isThere(file)) throw new UsageError(`there is no file ${file}`);
