@@ -186,7 +186,8 @@ export class BundleCheck {
       } catch (error) {
         // The events before the fault come first: comparing them with an older bundle may name the altered event.
         if (events.length > 0) yield events;
-        throw error;
+        const isPlain = error instanceof Refused && !(error instanceof BundleRefused);
+        throw isPlain ? this.refusal(error.message) : error;
       }
       yield events;
     }
@@ -269,39 +270,29 @@ export class BundleCheck {
   }
 
   async #openCheckpoint(note: string): Promise<Pick<Begun, 'checkpoint' | 'signed'>> {
-    try {
-      return await about('its checkpoint', async () => {
-        const checkpoint = await openSigned(note, this.trust.keys);
-        return { checkpoint, signed: await cosignedBy(checkpoint, this.trust) };
-      });
-    } catch (error) {
-      if (error instanceof Refused) throw this.refusal(error.message);
-      throw error;
-    }
+    return about('its checkpoint', async () => {
+      const checkpoint = await openSigned(note, this.trust.keys);
+      return { checkpoint, signed: await cosignedBy(checkpoint, this.trust) };
+    });
   }
 
-  /** Throws BundleRefused where the bundle cannot show that it goes on from what was kept. */
+  /** Throws Refused where the bundle cannot show that it goes on from what was kept. */
   #checkOlder(checkpoint: Checkpoint, { from, owner }: BundleHeader): void {
     const { checkpoint: kept, bundle } = this.older;
-    try {
-      if (kept) {
-        if (bundle && owner === undefined) {
-          // The root is compared when the events are, which names the one that differs.
-          needSameLog(kept, checkpoint);
-          needNotShorter(kept, checkpoint);
-          needSameState(kept, checkpoint);
-        } else needComparable(kept, checkpoint);
-        needBeginning(kept, checkpoint, owner === undefined ? from : Infinity);
-      }
-      if (!bundle) return;
-      // Of an older bundle the events are compared, which names the one that differs or is missing.
-      needSameLog(bundle, checkpoint);
-      needSameState(bundle, checkpoint);
-      if (owner === undefined) needBeginning(bundle, checkpoint, from);
-    } catch (error) {
-      if (error instanceof Refused) throw new BundleRefused(error.message, 1);
-      throw error;
+    if (kept) {
+      if (bundle && owner === undefined) {
+        // The root is compared when the events are, which names the one that differs.
+        needSameLog(kept, checkpoint);
+        needNotShorter(kept, checkpoint);
+        needSameState(kept, checkpoint);
+      } else needComparable(kept, checkpoint);
+      needBeginning(kept, checkpoint, owner === undefined ? from : Infinity);
     }
+    if (!bundle) return;
+    // Of an older bundle the events are compared, which names the one that differs or is missing.
+    needSameLog(bundle, checkpoint);
+    needSameState(bundle, checkpoint);
+    if (owner === undefined) needBeginning(bundle, checkpoint, from);
   }
 
   /** Throws BundleRefused where the events so far are as many as those of an older checkpoint, and others. */
