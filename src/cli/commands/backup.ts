@@ -32,30 +32,19 @@ ${EXITS_ASKING}`,
     if (!isElsewhere(options)) inFile(settings().eventLog);
     return { stores: {}, interrupted: 'interrupted: no backup was made' };
   };
-  operable(
-    command,
-    needsOf,
-    async ({ operations, now, signal, json }, { to, checkWith: key, ...options }) => {
-      const isProven = key.length > 0 || options.against !== undefined || options.witness.length > 0;
-      // Of before the backup, which has to hold all of it.
-      const newest = isProven ? await newestOf({ ...options, key }, signal) : undefined;
-      const madeAt = now();
-      const backup = operations.backup(to, signal);
-      await copied(
-        json,
-        to,
-        backup,
-        (what) => `backed up ${what} to ${to}: compared with the log and checked`,
-      );
-      return !isProven || checkBackup(to, { ...options, key, newest, json, madeAt, maxSeconds: 0 }, signal);
-    },
-  );
+  operable(command, needsOf, async ({ operations, now, signal, json }, { to, checkWith: key, ...rest }) => {
+    const isProven = key.length > 0 || rest.against !== undefined || rest.witness.length > 0;
+    const newest = isProven ? await newestOf({ ...rest, key }, signal) : undefined; // of before the backup
+    const madeAt = now();
+    const backup = operations.backup(to, signal);
+    await copied(json, to, backup, (what) => `backed up ${what} to ${to}: compared with the log and checked`);
+    return !isProven || checkBackup(to, { key, newest, json, madeAt, maxSeconds: 0 }, signal);
+  });
 };
 
 interface BackupOptions extends OperateOptions, Omit<ProofOptions, 'key'> {
   readonly to: string;
   readonly checkWith: ProofOptions['key'];
-  readonly json?: true;
 }
 
 /** The embedded log of the settings. Throws UsageError where it is on servers. */
