@@ -20,6 +20,7 @@ import { type ClientAddressOf } from './client-address.js';
 import { EventStreams } from './audit/event-streams.js';
 import { HealthController } from './health/health.controller.js';
 import { LogController, RECEIPT_WAIT } from './log/log.controller.js';
+import { ListAnswers } from './lists/list-answer.js';
 import { LongLists } from './lists/long-lists.js';
 import { MetricsController } from './health/metrics.controller.js';
 import { OperationsController, STATUS_STREAMS, SYSTEM } from './operations/operations.controller.js';
@@ -180,6 +181,7 @@ export class AppModule {
         BearerGuard,
         ChangePlantHandler,
         EnsurePlantHandler,
+        ListAnswers,
         ListPlantsHandler,
       ],
     };

@@ -13,6 +13,7 @@ import { keptDocuments } from './openapi/documents.js';
 import { documentFiles } from './openapi/page.js';
 import { limitStrangers } from './auth/stranger-limit.js';
 import { HealthController } from './health/health.controller.js';
+import { ListAnswers } from './lists/list-answer.js';
 import { answerListsFast } from './lists/list-fast-path.js';
 import { Pipelining } from './pipelining.js';
 import { ProblemFilter } from './problem.filter.js';
@@ -23,7 +24,6 @@ import { refuseTooMuch, ResponseBackpressure } from './response-backpressure.js'
 import { nestLogger } from '../service/logging/logger.js';
 import { showConnections } from '../service/metrics/connections.js';
 import { showReadiness } from '../service/metrics/readiness.js';
-import { ListPlantsHandler } from '../lists/list-plants.js';
 import { type Tracing } from '../service/tracing/tracing.js';
 
 export interface Surroundings {
@@ -63,7 +63,7 @@ export const createApp = async (
     answerListsFast(adapter.getHttpServer(), {
       verifier,
       verifiesNewTokens: !limit,
-      lists: app.get(ListPlantsHandler),
+      lists: app.get(ListAnswers),
       crossOrigin: parts.corsOrigins.length > 0,
       admits: (response, bytes) => unsent.admits(response, bytes),
       onAnswered,

@@ -41,10 +41,6 @@ export const originForm = (url: string): string => {
 
 const ABSOLUTE = /^https?:\/\/([^/?]*)/i;
 
-/** A Host header of the usual form: a name or an IPv4 address, and a port. Any other one is for `messageFault`. */
-export const isPlainHost = (host: string | undefined): boolean =>
-  host !== undefined && /^[A-Za-z0-9.-]{1,255}(?::(?:\d{1,4}|[1-5]\d{4}))?$/.test(host);
-
 const malformed = (detail: string): Problem => new Problem('malformed_request', detail);
 
 const faultyFraming = (detail: string): Problem =>
@@ -66,6 +62,7 @@ const repeatable = (
 
 /** The host of a URI (RFC 3986, section 3.2.2), never empty, and the port that may follow it. */
 const isAuthority = (text: string): boolean => {
+  if (/^[\w.-]{1,255}(?::\d{1,4})?$/.test(text)) return true; // as nearly all are
   const [, host = '', port = ''] =
     /^(\[[0-9A-Fa-f:.]{2,45}\]|[^:[\]]{1,255})(?::(\d{0,5}))?$/.exec(text) ?? [];
   if (Number(port) > 65_535) return false;

@@ -1,4 +1,5 @@
 import { createHash, hash } from 'node:crypto';
+import { type IncomingHttpHeaders } from 'node:http';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
@@ -68,6 +69,15 @@ export class BoundedGzip {
 /** Shorter content is not compressed, in bytes: it fits one packet. */
 const WORTH_COMPRESSING = 1_400;
 
+/** What is sent of a content. */
+interface Representation {
+  readonly status: 200 | 304;
+  /** The header fields that depend on it. */
+  readonly fields: Readonly<Record<string, string>>;
+  /** Empty with 304. */
+  readonly body: string | Uint8Array;
+}
+
 /** Which representation of its content an answer sends: none to a client that has it, or one that is compressed. */
 export class Representations {
   readonly #gzip = new BoundedGzip();
@@ -75,29 +85,38 @@ export class Representations {
   /** Tags of content that is kept, and answered again. */
   readonly #tags = new WeakMap<Uint8Array, string>();
 
-  /**
-   * Sets `ETag`, and `Vary` and `Content-Encoding` where content of this kind is `compressible`, and gives what is to be
-   * sent: undefined with status 304 where If-None-Match names what would be sent (RFC 9110, section 13.1.2).
-   */
+  /** As `of`, and sets the status and the fields of the reply. Undefined with status 304, which has no type either. */
   async choose(
     { headers }: FastifyRequest,
     reply: FastifyReply,
     content: string | Uint8Array,
     compressible = true,
   ): Promise<string | Uint8Array | undefined> {
+    const { status, fields, body } = await this.of(headers, content, compressible);
+    reply.headers(fields);
+    if (status === 200) return body;
+    reply.status(status).removeHeader('content-type');
+    return undefined;
+  }
+
+  /**
+   * The representation for a client with these header fields: `ETag`, `Vary` and `Content-Encoding` where content of this
+   * kind is `compressible`; status 304 where If-None-Match names what would be sent (RFC 9110, section 13.1.2).
+   */
+  async of(
+    headers: IncomingHttpHeaders,
+    content: string | Uint8Array,
+    compressible = true,
+  ): Promise<Representation> {
     const long = compressible && content.length >= WORTH_COMPRESSING;
-    if (long) reply.header('vary', 'accept-encoding');
+    const vary = long && { vary: 'accept-encoding' };
     const wanted = long ? codingFor(headers['accept-encoding'], ['gzip', 'identity']) : 'identity';
     const tag = await this.#tagOf(content);
     const etag = entityTag(tag, wanted);
-    if (isNamed(headers['if-none-match'], etag)) {
-      reply.status(304).header('etag', etag).removeHeader('content-type');
-      return undefined;
-    }
+    if (isNamed(headers['if-none-match'], etag)) return { status: 304, fields: { ...vary, etag }, body: '' };
     const zipped = wanted === 'gzip' ? await this.#gzip.compress(content) : undefined;
-    if (zipped) reply.header('content-encoding', 'gzip');
-    reply.header('etag', entityTag(tag, zipped ? 'gzip' : 'identity'));
-    return zipped ?? content;
+    if (zipped) return { status: 200, fields: { ...vary, 'content-encoding': 'gzip', etag }, body: zipped };
+    return { status: 200, fields: { ...vary, etag: entityTag(tag, 'identity') }, body: content };
   }
 
   async #tagOf(content: string | Uint8Array): Promise<string> {

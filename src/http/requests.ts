@@ -7,11 +7,10 @@ import { type FieldError, Problem } from './problem.js';
 /** The greatest body in bytes: the longest plant, every character of it escaped, and room for white space. */
 export const BODY_LIMIT = 16 * 1024;
 
+type HasBody = Pick<FastifyRequest, 'headers' | 'body'>;
+
 /** Reads the body of a request as JSON of a schema. Throws Problem. */
-export const readBody = <Schema extends z.ZodType>(
-  request: FastifyRequest,
-  schema: Schema,
-): z.output<Schema> => {
+export const readBody = <Schema extends z.ZodType>(request: HasBody, schema: Schema): z.output<Schema> => {
   const { body } = request;
   if (!Buffer.isBuffer(body) || body.length === 0)
     throw new Problem('malformed_json', 'The body is empty. Send a JSON object.');
@@ -25,7 +24,7 @@ export const readJson = <Schema extends z.ZodType>(body: Uint8Array, schema: Sch
 
 /** As `readBody`, but where there is no body it is as if an empty object had been sent. Throws Problem. */
 export const readBodyIfAny = <Schema extends z.ZodObject>(
-  request: FastifyRequest,
+  request: HasBody,
   schema: Schema,
 ): z.output<Schema> =>
   Buffer.isBuffer(request.body) && request.body.length > 0
@@ -33,14 +32,14 @@ export const readBodyIfAny = <Schema extends z.ZodObject>(
     : validate(schema, {}, '');
 
 /** Refuses a body where none has a meaning. Throws Problem. */
-export const refuseBody = ({ body }: FastifyRequest): void => {
+export const refuseBody = ({ body }: HasBody): void => {
   if (Buffer.isBuffer(body) && body.length > 0)
     throw invalid([{ pointer: '', detail: 'there must be no body' }]);
 };
 
 /** Reads the query of a request. A parameter that occurs twice is refused like one that is unknown. Throws Problem. */
 export const readQuery = <Schema extends z.ZodObject>(
-  request: FastifyRequest,
+  request: Pick<FastifyRequest, 'url'>,
   schema: Schema,
 ): z.output<Schema> => {
   const [, query] = splitUrl(request.url);
@@ -78,20 +77,16 @@ export const countHeader = (rawHeaders: readonly string[], name: string): number
   return count;
 };
 
-/** True if an Accept header allows JSON, as far as one look can tell. */
-export const plainlyAcceptsJson = (accept: string | undefined): boolean =>
-  accept === undefined || accept === '*/*' || accept === 'application/json';
-
 /** The media type that a client likes best of those that are offered (RFC 9110, section 12.5.1). Throws Problem. */
 export const acceptedOf = <Type extends string>(
-  request: FastifyRequest,
+  request: Pick<FastifyRequest, 'headers'>,
   offered: readonly [Type, ...Type[]],
 ): Type => {
   const { accept } = request.headers;
   if (accept === undefined || accept === '*/*' || accept === offered[0]) return offered[0];
   // With the charset that answers have: a client may name it, or not.
   const whole = offered.map((type) => `${type}; charset=utf-8`);
-  const accepted = new Negotiator(request.raw).mediaType(whole);
+  const accepted = new Negotiator(request).mediaType(whole);
   const found = offered.find((_type, index) => whole[index] === accepted);
   if (found !== undefined) return found;
   throw new Problem(
@@ -106,7 +101,7 @@ export const acceptedOf = <Type extends string>(
 const PREFERENCE = /(?:[^",]|"(?:[^"\\]|\\[^]?)*(?:"|$))+/g;
 
 /** The preferences of a request (RFC 7240) by their names in lower case; values are not looked at. */
-export const preferences = (request: FastifyRequest): ReadonlySet<string> => {
+export const preferences = (request: Pick<FastifyRequest, 'headers'>): ReadonlySet<string> => {
   const { prefer } = request.headers;
   if (prefer === undefined) return new Set();
   const all = [prefer].flat().join(',').match(PREFERENCE) ?? [];
@@ -151,7 +146,7 @@ const errorsOf = (issue: z.core.$ZodIssue, prefix: string): FieldError[] => {
 
 /** Only a type of JSON in UTF-8, not compressed: one of several names, of which errors tell the first. Throws Problem. */
 export const refuseMediaType = (
-  { headers }: FastifyRequest,
+  { headers }: Pick<FastifyRequest, 'headers'>,
   names: readonly [wanted: string, ...others: string[]],
 ): void => {
   const [wanted] = names;

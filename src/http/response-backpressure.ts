@@ -160,7 +160,8 @@ export const refuseTooMuch = (fastify: FastifyInstance, unsent: ResponseBackpres
   });
 };
 
-const tooMuch = (): Problem =>
+/** No answer of this size may be sent now. */
+export const tooMuch = (): Problem =>
   new Problem(
     'overloaded',
     'Too many answers wait for clients that do not read them. Try again, or ask for shorter pages.',

@@ -1,10 +1,19 @@
 import { Delete, Get, HttpCode, Post, Req, Res, UseGuards } from '@nestjs/common';
 import { type FastifyReply } from 'fastify';
+import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
 import { BearerGuard, Scopes } from './auth/bearer.guard.js';
 import { type GuardedRequest, type Scope } from './auth/principal.js';
 import { type ProblemCode } from './problem.js';
-import { acceptedOf, readBody, readBodyIfAny, readQuery, readValue, refuseBody } from './requests.js';
+import {
+  acceptedOf,
+  readBody,
+  readBodyIfAny,
+  readQuery,
+  readValue,
+  refuseBody,
+  splitUrl,
+} from './requests.js';
 
 /** A JSON Schema. */
 export type Schema = Readonly<Record<string, unknown>>;
@@ -59,9 +68,12 @@ export interface Route {
   readonly problems?: readonly ProblemCode[];
 }
 
-/** Checked by the schemas of its row. */
-export interface Asked<Row extends Route> {
-  readonly request: GuardedRequest;
+/** What is read of a request by the row of its route. */
+export type RequestToRead = Pick<GuardedRequest, 'url' | 'headers' | 'params' | 'body'>;
+
+/** What a request of a route asks for, checked by the schemas of its row. */
+export interface Asked<Row extends Route, Request = GuardedRequest> {
+  readonly request: Request;
   /** The media type to answer with. */
   readonly type: string;
   readonly params: Values<NonNullable<Row['params']>, string>;
@@ -120,20 +132,35 @@ const handles =
 const JSON_ALONE = ['application/json'] as const;
 const NO_QUERY = z.strictObject({});
 
+/** Queries of a route that are remembered as they were read, and how long they may be: most requests repeat one. */
+const KNOWN_QUERIES = 100;
+const KNOWN_LENGTH = 100;
+
 /** Reads requests by the row of their route: the head before the body. Throws Problem. */
-const readerOf = <Row extends Route>(row: Row): ((request: GuardedRequest) => Asked<Row>) => {
+export const readerOf = <Row extends Route>(
+  row: Row,
+): (<Request extends RequestToRead>(request: Request) => Asked<Row, Request>) => {
   const { types = JSON_ALONE, query = NO_QUERY } = row;
   const params = valuesIn(row.params);
   const headers = valuesIn(row.headers, (name) => name.toLowerCase());
-  return (request) =>
+  const known = new LRUCache<string, object>({ max: KNOWN_QUERIES });
+  const queryOf = ({ url }: RequestToRead): object => {
+    const [, text] = splitUrl(url);
+    const before = known.get(text);
+    if (before) return before;
+    const read = readQuery({ url }, query);
+    if (text.length <= KNOWN_LENGTH) known.set(text, read);
+    return read;
+  };
+  return <Request extends RequestToRead>(request: Request) =>
     ({
       request,
       type: types === 'any' ? '' : acceptedOf(request, types),
-      query: readQuery(request, query),
+      query: queryOf(request),
       headers: headers(request.headers),
       params: params(request.params as Given),
       body: bodyOf(row, request),
-    }) as Asked<Row>;
+    }) as Asked<Row, Request>;
 };
 
 type Given = Readonly<Record<string, unknown>>;
@@ -155,7 +182,7 @@ const valuesIn = (
   };
 };
 
-const bodyOf = ({ method, body, optionalBody, rawBody }: Route, request: GuardedRequest): unknown => {
+const bodyOf = ({ method, body, optionalBody, rawBody }: Route, request: RequestToRead): unknown => {
   if (body) return readBody(request, body);
   if (optionalBody) return readBodyIfAny(request, optionalBody);
   if (method !== 'GET' && !rawBody) refuseBody(request);

@@ -40,7 +40,8 @@ export class ListPlantsHandler implements IQueryHandler<ListPlantsQuery> {
       limit > LONG_LIST ? this.model.longList(owner, after, limit) : this.model.list(owner, after, limit);
     let page = await read();
     if (areOfTwoLogs(atLeast, page.position)) throw unknownPosition();
-    const horizon = await this.freshness.horizon(arrived, page);
+    const horizon =
+      this.freshness.knownHorizon(arrived, page) ?? (await this.freshness.horizon(arrived, page));
     const asked = atLeast > horizon ? atLeast : horizon;
     // Computed each time: meanwhile another list may have shown more, or a write been acknowledged.
     const needed = (): Position => {
@@ -54,20 +55,6 @@ export class ListPlantsHandler implements IQueryHandler<ListPlantsQuery> {
       if (page.generation !== generation) await this.freshness.horizon(arrived, page);
       if (page.position < needed()) throw new NotFreshYet('the list is not up to date yet');
     }
-    this.freshness.answered(owner, page);
-    return page;
-  }
-
-  /**
-   * The first page of an owner's plants, where it is known to be fresh enough already; undefined where something has
-   * to be waited for. Throws ReadModelIncomplete and ReadModelUnavailable.
-   */
-  async atOnce(owner: string, limit: number): Promise<Page | undefined> {
-    const arrived = monotonicMs();
-    const page = await this.model.list(owner, undefined, limit);
-    const horizon = this.freshness.knownHorizon(arrived, page);
-    if (horizon === undefined || page.position < horizon) return undefined;
-    if (page.position < this.freshness.floor(owner)) return undefined;
     this.freshness.answered(owner, page);
     return page;
   }

@@ -70,7 +70,7 @@ export class AuditController {
     type: string,
   ): Promise<void> {
     const limit = Math.min(query.limit ?? DEFAULT_EVENTS, MAX_EVENTS);
-    const page = await this.#collect(query, range, limit, goneSignal(request, reply));
+    const page = await this.#collect(query, range, limit, goneSignal(reply.raw));
     if (page.more) reply.header('link', `<${nextPage(request.url, page.position)}>; rel="next"`);
     if (page.position !== START) reply.header('plants-position', page.position);
     reply.type(`${type}; charset=utf-8`);

@@ -24,13 +24,14 @@ const STOPPING_MS = 5_000;
  * to a client that has closed its half; but one that takes long must not be made for nobody, and only writing would
  * tell the difference.
  */
-export const goneSignal = ({ raw: { socket } }: FastifyRequest, { raw }: FastifyReply): AbortSignal => {
+export const goneSignal = (response: ServerResponse): AbortSignal => {
+  const { socket } = response.req;
   const gone = new AbortController();
   const abort = (): void => {
     gone.abort(new Problem('request_timeout', 'The connection was closed before the answer was ready.'));
   };
   socket.once('end', abort);
-  raw.once('close', () => {
+  response.once('close', () => {
     socket.removeListener('end', abort);
     abort();
   });
@@ -148,7 +149,7 @@ export class EventStreams implements OnModuleDestroy {
     }
     const { owner } = principalOf(request);
     this.#makeRoom(owner);
-    const gone = goneSignal(request, reply);
+    const gone = goneSignal(raw);
     const over = new AbortController();
     const end = (): void => {
       over.abort(gone.reason);

@@ -12,8 +12,6 @@ export interface BearerRequest {
   readonly headers: { readonly authorization: string };
   /** Passport's registry belongs to the whole process, so the strategy keeps nothing: a request brings its verifier. */
   readonly verifier: TokenVerifier;
-  /** Node's request. */
-  readonly raw: object;
 }
 
 @Injectable()
@@ -23,6 +21,6 @@ export class BearerStrategy extends PassportStrategy(Strategy, 'bearer') {
   }
 
   validate(request: BearerRequest, token: string): Promise<Principal> {
-    return request.verifier.verifyFor(request.raw, token);
+    return request.verifier.verify(token);
   }
 }

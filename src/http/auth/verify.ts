@@ -61,8 +61,6 @@ export const localKeys = (key: LocalKey): PublicKeys => {
 export class TokenVerifier {
   readonly #verified: LRUCache<string, Principal>;
   #verifiedWith: KeySet | undefined;
-  /** Refused tokens by request, with the reason. */
-  readonly #refusals = new WeakMap<object, { readonly token: string; readonly error: unknown }>();
   #hits = 0;
   #misses = 0;
   #evictions = 0;
@@ -105,21 +103,6 @@ export class TokenVerifier {
     }
     if (principal) this.#hits += 1;
     return principal;
-  }
-
-  /**
-   * As `verify`, for a request. A second call for the same request and token throws what the first one threw: the fast
-   * path of lists and the guard both ask, and a bad token must not cost two verifications.
-   */
-  async verifyFor(request: object, token: string): Promise<Principal> {
-    const before = this.#refusals.get(request);
-    if (before?.token === token) throw before.error;
-    try {
-      return await this.verify(token);
-    } catch (error) {
-      this.#refusals.set(request, { token, error });
-      throw error;
-    }
   }
 
   /** Throws InvalidToken, or KeysUnavailable. */

@@ -1,49 +1,123 @@
-import { START } from '../../log/event-log.js';
+import { type IncomingMessage, type ServerResponse } from 'node:http';
+import { Injectable } from '@nestjs/common';
+import { QueryBus } from '@nestjs/cqrs';
+import { PastLists, type PointInTime } from '../../history/as-of.js';
+import { instantOf } from '../../history/instant.js';
+import { knownPosition } from '../../history/read.js';
+import { EventLog, type Position, START } from '../../log/event-log.js';
+import { ListPlantsQuery, LONG_LIST } from '../../lists/list-plants.js';
 import { type LongPage, type Page } from '../../lists/read-model.js';
-import { contentTag, entityTag, isNamed } from '../representation.js';
-import { cursorOf } from '../schemas.js';
+import { goneSignal } from '../audit/event-streams.js';
+import { type plantRoutes } from '../plants/plant-routes.js';
+import { Problem } from '../problem.js';
+import { contentTag, entityTag, isNamed, Representations } from '../representation.js';
+import { preferences, splitUrl } from '../requests.js';
+import { type Asked } from '../route.js';
+import { cursorOf, DEFAULT_LIMIT, MAX_FULL_LIMIT, MAX_LIMIT } from '../schemas.js';
+import { LongLists } from './long-lists.js';
 
 /** The header that carries a position, in both directions. */
 export const POSITION = 'plants-position';
 
-/** The answer to a list before its representation is chosen. */
+/** The answer to a list. */
 export interface ListAnswer {
-  /** Header fields of 200 and 304. */
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: string | Uint8Array;
-}
-
-/** The answer to a short list. */
-export interface ShortListAnswer {
   readonly status: 200 | 304;
   /** Names and values of header fields in turn, the form that `writeHead` takes fastest. */
   readonly fields: readonly string[];
   /** Empty with 304. */
-  readonly body: string;
+  readonly body: string | Uint8Array;
 }
 
+/** Which list is asked for. */
+export type AskedList = Pick<Asked<typeof plantRoutes.listPlants>, 'query' | 'headers'>;
+
 export const JSON_TYPE = 'application/json; charset=utf-8';
+
+/** Answers of every kind of list, for both of its doors: the fast path, and Nest's controller. */
+@Injectable()
+export class ListAnswers {
+  constructor(
+    private readonly queries: QueryBus,
+    private readonly log: EventLog,
+    private readonly past: PastLists,
+    private readonly longLists: LongLists,
+    private readonly representations: Representations,
+  ) {}
+
+  /** Throws Problem, and what `ListPlantsQuery` and `PastLists` throw. */
+  async answer(owner: string, { query, headers }: AskedList, response: ServerResponse): Promise<ListAnswer> {
+    const { req: request } = response;
+    const { limit = DEFAULT_LIMIT, after, asOf, view } = query;
+    const most = Math.min(limit, view === 'full' ? MAX_FULL_LIMIT : MAX_LIMIT);
+    const full = view && { view };
+    if (asOf) {
+      const head = await this.log.head();
+      const at = await pointOf(asOf, this.log);
+      const gone = goneSignal(response);
+      const page = await this.past.page(owner, at, { after, limit: most }, head, gone);
+      const text = new URLSearchParams(splitUrl(request.url ?? '')[1]).get('asOf') ?? '';
+      const shown = page.plants.map(({ id, name, tag }) => (full ? { id, name, tag } : { name, tag }));
+      const fields = headersOf(page.position, page.more, limit, { ...full, asOf: text });
+      return this.#represented(request, fields, JSON.stringify(shown));
+    }
+    const position = headers['Plants-Position'] as Position | undefined;
+    const read = () => this.queries.execute(new ListPlantsQuery(owner, after, most, position));
+    const page = await (most > LONG_LIST ? this.longLists.read(owner, response, read) : read());
+    const answer = await this.#current(page, limit, full, request);
+    if (!preferences(request).has('proof')) return answer;
+    const proof = new URLSearchParams({
+      limit: String(most),
+      ...(after !== undefined && { after: cursorOf(after) }),
+      ...(page.position !== START && { position: page.position }),
+    });
+    return { ...answer, fields: withProof(answer.fields, `<log/list?${proof.toString()}>; rel="proof"`) };
+  }
+
+  #current(
+    page: Page | LongPage,
+    limit: number,
+    full: { readonly view: 'full' } | undefined,
+    request: IncomingMessage,
+  ): ListAnswer | Promise<ListAnswer> {
+    if ('body' in page)
+      return this.#represented(request, headersOf(page.position, nextOf(page), limit), page.body);
+    if (!full) return shortListAnswer(page, limit, request.headers['if-none-match']);
+    // Each row is the text of an object, so that the id goes behind its brace.
+    const body = `[${page.rows.map(({ id, row }) => `{"id":${id},${row.slice(1)}`).join(',')}]`;
+    return this.#represented(request, headersOf(page.position, nextOf(page), limit, full), body);
+  }
+
+  async #represented(
+    request: IncomingMessage,
+    headers: Readonly<Record<string, string>>,
+    content: string | Uint8Array,
+  ): Promise<ListAnswer> {
+    const { status, fields, body } = await this.representations.of(request.headers, content);
+    const ofBody = { 'content-type': JSON_TYPE, 'content-length': String(Buffer.byteLength(body)) };
+    return {
+      status,
+      fields: Object.entries({ ...headers, ...(status === 200 && ofBody), ...fields }).flat(),
+      body,
+    };
+  }
+}
 
 /** Both answers with one page. */
 interface Prepared {
   readonly limit: number;
   readonly etag: string;
-  readonly whole: ShortListAnswer;
-  readonly unchanged: ShortListAnswer;
+  readonly whole: ListAnswer;
+  readonly unchanged: ListAnswer;
 }
 
 /** The answers of pages: the page cache returns the same object for an unchanged page. */
 const prepared = new WeakMap<Page, Prepared>();
 
 /**
- * The answer with a page of at most LONG_LIST plants, to a client whose limit and If-None-Match these are. The fast path
- * and the controller send it as it is; it is never compressed, so that its entity tag does not depend on which one does.
+ * The answer with a page of at most LONG_LIST plants, to a client whose limit and If-None-Match these are. It is never
+ * compressed: made once, it is sent to everybody.
  */
-export const shortListAnswer = (
-  page: Page,
-  limit: number,
-  ifNoneMatch: string | undefined,
-): ShortListAnswer => {
+const shortListAnswer = (page: Page, limit: number, ifNoneMatch: string | undefined): ListAnswer => {
   const before = prepared.get(page);
   const { etag, whole, unchanged } = before?.limit === limit ? before : prepare(page, limit);
   return isNamed(ifNoneMatch, etag) ? unchanged : whole;
@@ -52,7 +126,7 @@ export const shortListAnswer = (
 const prepare = (page: Page, limit: number): Prepared => {
   const body = `[${page.rows.map(({ row }) => row).join(',')}]`;
   const etag = entityTag(contentTag(body), 'identity');
-  const fields = [...Object.entries(headersOf(page, page.rows.at(-1)?.id, limit)).flat(), 'etag', etag];
+  const fields = [...Object.entries(headersOf(page.position, nextOf(page), limit)).flat(), 'etag', etag];
   const both: Prepared = {
     limit,
     etag,
@@ -67,29 +141,39 @@ const prepare = (page: Page, limit: number): Prepared => {
   return both;
 };
 
-/** The answer with a page that shows the id of each plant. */
-export const fullListAnswer = (page: Page, limit: number): ListAnswer => ({
-  headers: headersOf(page, page.rows.at(-1)?.id, limit, '&view=full'),
-  // Each row is the text of an object, so that the id goes behind its brace.
-  body: `[${page.rows.map(({ id, row }) => `{"id":${id},${row.slice(1)}`).join(',')}]`,
-});
+/** After which id the next page begins; undefined where there is none. */
+const nextOf = ({ more, ...page }: Page | LongPage): number | undefined =>
+  more ? ('body' in page ? page.lastId : page.rows.at(-1)?.id) : undefined;
 
-/** The answer with a long page. */
-export const longListAnswer = (page: LongPage, limit: number): ListAnswer => ({
-  headers: headersOf(page, page.lastId, limit),
-  body: page.body,
-});
-
+/** Where a list is, and where it goes on: after the id `next`, asked for by these parameters. */
 const headersOf = (
-  { more, position }: Pick<Page, 'more' | 'position'>,
-  lastId: number | undefined,
+  position: Position,
+  next: number | undefined,
   limit: number,
-  view = '',
-): Record<string, string> => ({
-  // Before the first event there is none, and clients could not send an empty one back.
-  ...(position !== START && { [POSITION]: position }),
-  ...(more &&
-    lastId !== undefined && {
-      link: `<?limit=${limit}${view}&after=${cursorOf(lastId)}>; rel="next"`,
-    }),
-});
+  others: Readonly<Record<string, string>> = {},
+): Record<string, string> => {
+  const query = { limit: String(limit), ...others, after: cursorOf(next ?? 0) };
+  return {
+    // Before the first event there is none, and clients could not send an empty one back.
+    ...(position !== START && { [POSITION]: position }),
+    ...(next !== undefined && { link: `<?${new URLSearchParams(query).toString()}>; rel="next"` }),
+  };
+};
+
+/** Header fields with the link to the proof of a page too, and of at least the events that the page shows. */
+const withProof = (fields: readonly string[], proof: string): string[] => {
+  const next = fields.indexOf('link') + 1;
+  const links = next === 0 ? [...fields, 'link', proof] : fields.with(next, `${fields[next]}, ${proof}`);
+  return [...links, 'preference-applied', 'proof'];
+};
+
+/** What asOf means on this log. Throws UnknownPosition, and Problem for a moment that is still to come. */
+const pointOf = async (
+  asOf: NonNullable<AskedList['query']['asOf']>,
+  log: EventLog,
+): Promise<PointInTime> => {
+  if ('position' in asOf) return { position: await knownPosition(log, asOf.position, '?asOf') };
+  if (asOf.instant <= instantOf(new Date())) return asOf;
+  const detail = 'must not be in the future';
+  throw new Problem('invalid_request', `?asOf: ${detail}.`, { errors: [{ pointer: '?asOf', detail }] });
+};

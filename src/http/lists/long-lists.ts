@@ -1,8 +1,7 @@
+import { type ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import { type FastifyReply } from 'fastify';
 import { FairQueue, NotBegun, type QueueLimits } from '../../runtime/fair-queue.js';
 import { type LongPage, type Page } from '../../lists/read-model.js';
-import { LONG_LIST } from '../../lists/list-plants.js';
 import { Problem } from '../problem.js';
 
 /**
@@ -26,19 +25,19 @@ export class LongLists {
   }
 
   /**
-   * Returns what `read` returns, and throws what it throws; `limit` is the client's. Throws Problem where too many wait,
+   * Returns what `read` returns, and throws what it throws. Throws Problem where too many wait,
    * or the client has gone before its turn.
    */
   async read<List extends Page | LongPage>(
     owner: string,
-    limit: number,
-    { raw }: Pick<FastifyReply, 'raw'>,
+    response: Pick<ServerResponse, 'once'>,
     read: () => Promise<List>,
   ): Promise<List> {
-    if (limit <= LONG_LIST) return read();
     const gone = new AbortController();
-    raw.once('close', () => {
-      gone.abort(new Problem('request_timeout', 'The connection was closed before the answer was ready.'));
+    response.once('close', () => {
+      gone.abort(
+        new Problem('request_timeout', 'You have closed the connection before the answer was there.'),
+      );
     });
     return new Promise((resolve, reject) => {
       const readAndRest = async (): Promise<void> => {

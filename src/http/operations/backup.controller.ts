@@ -50,7 +50,7 @@ export class BackupController {
 
   async #make(asked: Asked<typeof operationRoutes.downloadBackup>, reply: FastifyReply): Promise<string> {
     const file = join(this.system.dataDir, `${DOWNLOAD}${randomUUID()}`);
-    const made = operationsOf(this.system, asked).backup(file, goneSignal(asked.request, reply));
+    const made = operationsOf(this.system, asked).backup(file, goneSignal(reply.raw));
     for (;;) if ((await made.next()).done) return file;
   }
 }

@@ -1,13 +1,11 @@
 import { Controller } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { type FastifyReply } from 'fastify';
-import { PastLists, type PointInTime } from '../../history/as-of.js';
 import { EventPage } from '../../history/cloud-event.js';
-import { knownPosition, readStreamHistory } from '../../history/read.js';
-import { instantOf } from '../../history/instant.js';
+import { readStreamHistory } from '../../history/read.js';
 import { type PlantCommand } from '../../domain/plant.js';
 import { plantStream } from '../../domain/stream.js';
-import { EventLog, type Position, START } from '../../log/event-log.js';
+import { EventLog, type Position } from '../../log/event-log.js';
 import { Freshness } from '../../lists/freshness.js';
 import { ListPlantsQuery } from '../../lists/list-plants.js';
 import { ChangePlant } from '../../commands/plants.js';
@@ -15,20 +13,13 @@ import { DEFAULT_EVENTS, isBatch, MAX_EVENTS } from '../audit/audit-schemas.js';
 import { type GuardedRequest, principalOf } from '../auth/principal.js';
 import { plantRequestOf } from './plant-request.js';
 import { EventStreams, goneSignal } from '../audit/event-streams.js';
-import { LongLists } from '../lists/long-lists.js';
 import { InFlightLimit } from '../in-flight-limit.js';
-import {
-  fullListAnswer,
-  JSON_TYPE,
-  longListAnswer,
-  POSITION,
-  shortListAnswer,
-} from '../lists/list-answer.js';
+import { JSON_TYPE, ListAnswers, POSITION } from '../lists/list-answer.js';
 import { Problem, rootFrom } from '../problem.js';
 import { Representations } from '../representation.js';
-import { preferences, splitUrl } from '../requests.js';
+import { preferences } from '../requests.js';
 import { type Asked, Handles, HandlesAndSends } from '../route.js';
-import { cursorOf, DEFAULT_LIMIT, MAX_FULL_LIMIT, MAX_LIMIT } from '../schemas.js';
+import { cursorOf } from '../schemas.js';
 import { plantRoutes } from './plant-routes.js';
 
 /** The header of a successful write that lists may not contain yet. */
@@ -49,20 +40,7 @@ interface HistoryPage {
   readonly type: string;
 }
 
-/** Which page of a list of the past. */
-interface PastPageAsked {
-  /** The client's limit. */
-  readonly limit: number;
-  /** At most so many are given. */
-  readonly most: number;
-  /** Only ids greater than this one. */
-  readonly after: number | undefined;
-  readonly view: 'full' | undefined;
-}
-
 type Writing = Pick<Asked<typeof plantRoutes.createPlant>, 'request' | 'headers'>;
-
-type AsOf = NonNullable<Asked<typeof plantRoutes.listPlants>['query']['asOf']>;
 
 /** An owner's plants: add, list, read, delete. */
 @Controller()
@@ -75,8 +53,7 @@ export class PlantsController {
     private readonly queries: QueryBus,
     private readonly freshness: Freshness,
     private readonly log: EventLog,
-    private readonly past: PastLists,
-    private readonly longLists: LongLists,
+    private readonly lists: ListAnswers,
     private readonly streams: EventStreams,
     private readonly representations: Representations,
   ) {}
@@ -89,25 +66,11 @@ export class PlantsController {
   }
 
   @Handles(plantRoutes.listPlants)
-  async list({ request, query, headers }: Asked<typeof plantRoutes.listPlants>, reply: FastifyReply) {
-    const { limit = DEFAULT_LIMIT, after, asOf, view } = query;
-    const position = headers['Plants-Position'] as Position | undefined;
-    const { owner } = principalOf(request);
-    const most = Math.min(limit, view === 'full' ? MAX_FULL_LIMIT : MAX_LIMIT);
-    if (asOf) return this.#listOfThePast(request, reply, asOf, { limit, most, after, view });
-    const page = await this.longLists.read(owner, most, reply, () =>
-      this.queries.execute(new ListPlantsQuery(owner, after, most, position)),
-    );
-    if ('body' in page || view === 'full') {
-      const { headers, body } = 'body' in page ? longListAnswer(page, limit) : fullListAnswer(page, limit);
-      reply.headers(headers).type(JSON_TYPE);
-      offerProof(request, reply, { limit: most, after, position: page.position });
-      return this.representations.choose(request, reply, body);
-    }
-    const { status, fields, body } = shortListAnswer(page, limit, request.headers['if-none-match']);
+  async list(asked: Asked<typeof plantRoutes.listPlants>, reply: FastifyReply) {
+    const { owner } = principalOf(asked.request);
+    const { status, fields, body } = await this.lists.answer(owner, asked, reply.raw);
     reply.status(status);
     for (const [at, name] of fields.entries()) if (at % 2 === 0) reply.header(name, fields[at + 1]);
-    offerProof(request, reply, { limit: most, after, position: page.position });
     return status === 304 ? undefined : body;
   }
 
@@ -151,7 +114,7 @@ export class PlantsController {
     { stream, from, limit, type }: HistoryPage,
   ): Promise<void> {
     const most = Math.min(limit, MAX_EVENTS);
-    const gone = goneSignal(request, reply);
+    const gone = goneSignal(reply.raw);
     const page = new EventPage(most);
     let whole = true;
     for await (const { events } of readStreamHistory(this.log, stream, from, gone)) {
@@ -172,40 +135,6 @@ export class PlantsController {
   @Handles(plantRoutes.deletePlant)
   async delete(asked: Asked<typeof plantRoutes.deletePlant>, reply: FastifyReply) {
     await this.#change(asked, reply, { type: 'DeletePlant', id: asked.params.id });
-  }
-
-  /** The list as it was, from the log itself: read-only, and complete whatever the projection does. */
-  async #listOfThePast(
-    request: GuardedRequest,
-    reply: FastifyReply,
-    asOf: AsOf,
-    { limit, most, after, view }: PastPageAsked,
-  ): Promise<string | Uint8Array | undefined> {
-    const { owner } = principalOf(request);
-    const head = await this.log.head();
-    const page = await this.past.page(
-      owner,
-      await pointOf(asOf, this.log),
-      { after, limit: most },
-      head,
-      goneSignal(request, reply),
-    );
-    if (page.more !== undefined) {
-      const text = new URLSearchParams(splitUrl(request.url)[1]).get('asOf') ?? '';
-      const query = new URLSearchParams({
-        limit: String(limit),
-        ...(view && { view }),
-        asOf: text,
-        after: cursorOf(page.more),
-      });
-      reply.header('link', `<?${query.toString()}>; rel="next"`);
-    }
-    if (page.position !== START) reply.header(POSITION, page.position);
-    reply.type(JSON_TYPE);
-    const shown = page.plants.map(({ id, name, tag }) =>
-      view === 'full' ? { id, name, tag } : { name, tag },
-    );
-    return this.representations.choose(request, reply, JSON.stringify(shown));
   }
 
   /**
@@ -234,29 +163,3 @@ export class PlantsController {
     if (!preferred.has('respond-async')) this.freshness.raise(owner, position);
   }
 }
-
-/** Adds the link to the proof of a page, and of at least the events that the page shows, where the client prefers one. */
-const offerProof = (
-  request: GuardedRequest,
-  reply: FastifyReply,
-  { limit, after, position }: { limit: number; after: number | undefined; position: Position },
-): void => {
-  if (!preferences(request).has('proof')) return;
-  const query = new URLSearchParams({
-    limit: String(limit),
-    ...(after !== undefined && { after: cursorOf(after) }),
-    ...(position !== START && { position }),
-  });
-  const proof = `<log/list?${query.toString()}>; rel="proof"`;
-  const next = reply.getHeader('link');
-  reply.header('link', next === undefined ? proof : `${String(next)}, ${proof}`);
-  reply.header('preference-applied', 'proof');
-};
-
-/** Resolves asOf on this log. Throws UnknownPosition, and Problem for a moment that is still to come. */
-const pointOf = async (asOf: AsOf, log: EventLog): Promise<PointInTime> => {
-  if ('position' in asOf) return { position: await knownPosition(log, asOf.position, '?asOf') };
-  if (asOf.instant <= instantOf(new Date())) return asOf;
-  const detail = 'must not be in the future';
-  throw new Problem('invalid_request', `?asOf: ${detail}.`, { errors: [{ pointer: '?asOf', detail }] });
-};

@@ -319,13 +319,13 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     ],
   },
   {
-    name: 'horizon-of-the-fast-path',
-    what: 'the fast path does not ask what the log holds',
+    name: 'horizon-of-lists',
+    what: 'a list does not contain what the log holds',
     edits: [
       {
         file: 'lists/list-plants.js',
-        find: 'if (horizon === undefined || page.position < horizon) return undefined;',
-        replace: '',
+        find: 'const asked = atLeast > horizon ? atLeast : horizon;',
+        replace: 'const asked = atLeast;',
       },
     ],
   },

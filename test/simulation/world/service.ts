@@ -154,11 +154,9 @@ export class Api {
   }
 
   async #list(owner: string, { limit, atLeast }: Extract<Wish, { kind: 'list' }>): Promise<Outcome> {
-    const page =
-      (atLeast === '' ? await this.#lists.atOnce(owner, limit) : undefined) ??
-      (await this.#lists.execute(
-        new ListPlantsQuery(owner, undefined, limit, atLeast === '' ? undefined : atLeast),
-      ));
+    const page = await this.#lists.execute(
+      new ListPlantsQuery(owner, undefined, limit, atLeast === '' ? undefined : atLeast),
+    );
     const { position, more } = page;
     const body = 'body' in page ? String(page.body) : `[${page.rows.map(({ row }) => row).join(',')}]`;
     return { kind: 'listed', position, body, more };

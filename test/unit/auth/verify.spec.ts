@@ -153,20 +153,6 @@ describe('the owner', () => {
   });
 });
 
-describe('a refusal', () => {
-  test('is known for the request that it was made for, and its token', async () => {
-    const one = verifier();
-    const request = {};
-    await refused(one.verifyFor(request, bad.otherKey), 'the signature does not match');
-    await refused(one.verifyFor(request, bad.otherKey), 'the signature does not match');
-    expect(one.cache.misses).toBe(1);
-    await refused(one.verifyFor(request, bad.expired), 'the token has expired');
-    await refused(one.verifyFor({}, bad.otherKey), 'the signature does not match');
-    expect(one.cache.misses).toBe(3);
-    expect((await one.verifyFor(request, await mint.token())).owner).toBe('ada');
-  });
-});
-
 describe('a verified token', () => {
   test('is known from then on', async () => {
     const one = verifier();

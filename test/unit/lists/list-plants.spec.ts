@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { type EventLog, type Position, START, UnknownPosition } from '../../../src/log/event-log.js';
+import { type EventLog, type Position, UnknownPosition } from '../../../src/log/event-log.js';
 import {
   type Generation,
   type Page,
@@ -73,22 +73,6 @@ describe('a list', () => {
     expect(page).toMatchObject({ rows: [{ id: -1, row: '{"name":"plant -1","tag":""}' }], more: true });
     expect(page.position >= position).toBe(true);
     expect(await list(undefined, 'anne', -1, 1)).toMatchObject({ rows: [{ id: 3 }], more: false });
-  });
-
-  it('is answered at once only where it is known to contain what the log held', async () => {
-    const [waitMs, owner] = [500, 'anne'];
-    await impatient(waitMs);
-    const handler = new ListPlantsHandler(model.port, freshness, log);
-    const { position } = await run(log, owner, createPlant(1));
-    const page = await model.port.list(owner, undefined, 100);
-    await until(async () => (await freshness.horizon(performance.now(), page)) === position);
-    await until(() => freshness.knownHorizon(performance.now(), page) !== START);
-    expect(await handler.atOnce(owner, 100)).toBeUndefined();
-    await catchUpNow();
-    await until(async () => {
-      await freshness.horizon(performance.now(), page);
-      return (await handler.atOnce(owner, 100))?.rows.length === 1;
-    });
   });
 
   it('is refused while no generation is active', async () => {
