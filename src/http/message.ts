@@ -1,19 +1,20 @@
 import { type IncomingMessage } from 'node:http';
 import { isIPv6 } from 'node:net';
 import { Problem } from './problem.js';
+import { countHeader } from './requests.js';
 
 /**
  * Refuses what is no request of HTTP/1.1 (RFC 9112), or what a proxy before us may understand differently than we do,
  * as far as Node lets it pass. After a fault in the framing of the message its connection is closed.
  */
 export const messageFault = (request: IncomingMessage): Problem | undefined => {
-  const { headers, httpVersion, url = '' } = request;
-  const seen = repeatable(request.rawHeaders);
+  const { headers, rawHeaders, httpVersion, url = '' } = request;
+  const hosts = countHeader(rawHeaders, 'host');
   if (httpVersion !== '1.1' && httpVersion !== '1.0')
     return faultyFraming('The version of the request line must be HTTP/1.1 or HTTP/1.0.'); // section 2.3
   if (httpVersion === '1.0' && headers['transfer-encoding'] !== undefined)
     return faultyFraming('A request of HTTP/1.0 has no Transfer-Encoding.'); // section 6.1
-  if (seen.host > 1 || (seen.host === 0 && httpVersion === '1.1'))
+  if (hosts > 1 || (hosts === 0 && httpVersion === '1.1'))
     return malformed('A request has exactly one Host header.'); // section 3.2
   if (headers.host !== undefined && !isAuthority(headers.host))
     return malformed('The Host header must be a host name or an IP address, and a port where there is one.');
@@ -22,7 +23,8 @@ export const messageFault = (request: IncomingMessage): Problem | undefined => {
   const absolute = ABSOLUTE.exec(url);
   if (absolute && !isAuthority(absolute[1] ?? ''))
     return malformed('The target of the request names no valid host: it has no user name and no password.');
-  if (seen.contentType > 1) return malformed('A request has at most one Content-Type header.'); // RFC 9110, 5.3
+  if (countHeader(rawHeaders, 'content-type') > 1)
+    return malformed('A request has at most one Content-Type header.'); // RFC 9110, 5.3
   if (headers.expect !== undefined && headers.expect.toLowerCase() !== '100-continue')
     return new Problem('expectation_failed', 'Expect may be 100-continue, and nothing else.');
   return undefined;
@@ -45,20 +47,6 @@ const malformed = (detail: string): Problem => new Problem('malformed_request', 
 
 const faultyFraming = (detail: string): Problem =>
   new Problem('malformed_request', detail, { headers: { Connection: 'close' } });
-
-/** Counts the fields of which Node keeps the first line and drops the others silently. */
-const repeatable = (
-  rawHeaders: readonly string[],
-): { readonly host: number; readonly contentType: number } => {
-  let host = 0;
-  let contentType = 0;
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = rawHeaders[index] ?? '';
-    if (name.length === 4 && name.toLowerCase() === 'host') host += 1;
-    else if (name.length === 12 && name.toLowerCase() === 'content-type') contentType += 1;
-  }
-  return { host, contentType };
-};
 
 /** The host of a URI (RFC 3986, section 3.2.2), never empty, and the port that may follow it. */
 const isAuthority = (text: string): boolean => {

@@ -15,9 +15,7 @@ import {
 import { TreeUnavailable } from '../audit/tree-store.js';
 import { OperationRefused, RebuildNotUnderWay } from '../commands/rebuilds.js';
 import { NotFreshYet } from '../lists/freshness.js';
-import { AuthError } from './auth/auth-error.js';
 import { type GuardedRequest } from './auth/principal.js';
-import { RateLimited, rateLimitFields } from './auth/rate-limit.js';
 import { KeysUnavailable } from './auth/issuer-keys.js';
 import { requestLog } from './correlation.js';
 import { loggedPath } from './logged-path.js';
@@ -139,18 +137,6 @@ const ROWS: readonly Row[] = [
   row(RebuildNotUnderWay, ({ message }) => new Problem('rebuild_not_found', sentence(message))),
   row(BackupRefused, ({ message }) => new Problem('operation_refused', sentence(message))),
   row(OperationRefused, ({ message }) => new Problem('operation_refused', sentence(message))),
-  row(
-    AuthError,
-    ({ code, message, challenge }) =>
-      new Problem(code, message, { headers: { 'WWW-Authenticate': challenge } }),
-  ),
-  row(
-    RateLimited,
-    ({ message, quota }) =>
-      new Problem('rate_limited', message, {
-        headers: { 'Retry-After': String(quota.resetSeconds), ...rateLimitFields(quota) },
-      }),
-  ),
   row(
     KeysUnavailable,
     ({ retryAfterSeconds }) =>

@@ -4,11 +4,11 @@ import { Reflector } from '@nestjs/core';
 import { AuthGuard } from '@nestjs/passport';
 import { type FastifyReply } from 'fastify';
 import { countHeader, splitUrl } from '../requests.js';
-import { AuthError } from './auth-error.js';
+import { InvalidToken, misusedToken, scopeMissing, tokenMissing } from './auth-error.js';
 import { type BearerRequest } from './bearer.strategy.js';
 import { type GuardedRequest, type Principal, type Scope } from './principal.js';
 import { RateLimit, rateLimitFields } from './rate-limit.js';
-import { InvalidToken, TokenVerifier } from './verify.js';
+import { TokenVerifier } from './verify.js';
 
 const SCOPES_KEY = Symbol('scopes');
 
@@ -21,7 +21,7 @@ export const Scopes = (...scopes: [Scope, ...Scope[]]): MethodDecorator & ClassD
 
 /**
  * Lets in who has a good token with the scopes of the handler, and puts the principal on the request. Throws
- * AuthError, KeysUnavailable or RateLimited.
+ * Problem or KeysUnavailable.
  */
 @Injectable()
 export class BearerGuard extends AuthGuard('bearer') {
@@ -38,19 +38,19 @@ export class BearerGuard extends AuthGuard('bearer') {
     // Most tokens were verified before: passport would cost a quarter of the throughput.
     const { known } = credentialsOf(request.raw, this.verifier);
     if (known) request.principal = known;
-    if (failures.has(request.raw)) throw refusalOf(failures.get(request.raw));
+    if (failures.has(request.raw)) throw failures.get(request.raw);
     if (!known) {
       await super.canActivate(context);
       await request.refundAnonymousQuota?.();
     }
     const { principal } = request;
-    if (!principal) throw AuthError.invalid('the token does not hold');
+    if (!principal) throw new InvalidToken('the token does not hold');
     if (this.rateLimit) {
       const quota = await this.rateLimit.take(principal.owner);
       context.switchToHttp().getResponse<FastifyReply>().headers(rateLimitFields(quota));
     }
     const needed = this.#scopesOf(context);
-    if (!needed.every((scope) => principal.scopes.has(scope))) throw AuthError.scope(needed);
+    if (!needed.every((scope) => principal.scopes.has(scope))) throw scopeMissing(needed);
     return true;
   }
 
@@ -67,8 +67,8 @@ export class BearerGuard extends AuthGuard('bearer') {
     _info: unknown,
     context: ExecutionContext,
   ): User {
-    if (error) throw refusalOf(error);
-    if (!user) throw AuthError.invalid('the token does not hold');
+    if (error) throw error as Error;
+    if (!user) throw new InvalidToken('the token does not hold');
     context.switchToHttp().getRequest<GuardedRequest>().principal = user;
     return user;
   }
@@ -84,30 +84,24 @@ export class BearerGuard extends AuthGuard('bearer') {
   }
 }
 
-const refusalOf = (error: unknown): Error =>
-  error instanceof InvalidToken ? AuthError.invalid(error.message) : (error as Error);
-
 const USUAL = 'Bearer ';
 
 /** RFC 9110, 11.4 with RFC 6750, 2.1: the scheme in any case, spaces, and the token's own alphabet. */
 const CREDENTIALS = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i;
 
-/** The token of a request, and its principal where it was verified before. */
-export interface Credentials {
-  readonly token: string;
-  readonly known?: Principal | undefined;
-}
-
-/** Throws AuthError where a request has no token, or has one where none must be. */
+/**
+ * The token of a request, and its principal where it was verified before. Throws Problem where there is none, or where
+ * one is that must not be there.
+ */
 export const credentialsOf = (
   { rawHeaders, headers, url = '' }: IncomingMessage,
   verifier: TokenVerifier,
-): Credentials => {
+): { readonly token: string; readonly known?: Principal | undefined } => {
   // Node keeps the first of two and drops the other silently; a proxy before us may have looked at the second.
   if (countHeader(rawHeaders, 'authorization') > 1)
-    throw AuthError.request('token_repeated', 'the request has more than one Authorization header');
+    throw misusedToken('token_repeated', 'the request has more than one Authorization header');
   if (queryHasToken(url))
-    throw AuthError.request('token_misplaced', 'a token must not be in the query, where it ends up in logs');
+    throw misusedToken('token_misplaced', 'a token must not be in the query, where it ends up in logs');
   const authorization = headers.authorization ?? '';
   // What is known need not be looked at letter by letter.
   const usual = authorization.startsWith(USUAL) && verifier.known(authorization.slice(USUAL.length));
@@ -115,11 +109,11 @@ export const credentialsOf = (
   const token = CREDENTIALS.exec(authorization)?.[1];
   if (token !== undefined) return { token, known: verifier.known(token) };
   if (/^Bearer(?![A-Za-z0-9!#$%&'*+.^_`|~-])/i.test(authorization))
-    throw AuthError.request(
+    throw misusedToken(
       'token_malformed',
       'the Authorization header must be the word Bearer, a space and the token',
     );
-  throw AuthError.missing();
+  throw tokenMissing();
 };
 
 /** RFC 6750, 2.3. URLSearchParams decodes every way of writing the name; it takes longer than all else here. */

@@ -1,3 +1,5 @@
+import { Problem } from '../problem.js';
+
 /** Which limit a quota belongs to: requests of one owner, or those from one address that bring no valid token. */
 export type RatePolicy = 'owner' | 'stranger';
 
@@ -10,15 +12,22 @@ export interface Quota {
   readonly resetSeconds: number;
 }
 
+/** Header fields with the remaining quota: draft-ietf-httpapi-ratelimit-headers-10. */
+export const rateLimitFields = ({ policy, perMinute, remaining, resetSeconds }: Quota) => ({
+  'ratelimit-policy': `"${policy}";q=${perMinute};w=60`,
+  ratelimit: `"${policy}";r=${remaining};t=${resetSeconds}`,
+});
+
 /** As many requests have come within a minute as a limit allows. */
-export class RateLimited extends Error {
-  override readonly name = 'RateLimited';
+export class RateLimited extends Problem {
   constructor(readonly quota: Quota) {
     const { policy, perMinute, resetSeconds } = quota;
     super(
+      'rate_limited',
       policy === 'owner'
         ? `You have sent more than ${perMinute} requests within a minute. Try again in ${resetSeconds} s.`
         : `More than ${perMinute} requests without a valid token have come from your address within a minute. Try again in ${resetSeconds} s.`,
+      { headers: { 'Retry-After': String(resetSeconds), ...rateLimitFields(quota) } },
     );
   }
 }
@@ -31,9 +40,3 @@ export abstract class RateLimit {
   /** Takes back one that `take` has counted. */
   abstract giveBack(key: string): Promise<void>;
 }
-
-/** Header fields with the remaining quota: draft-ietf-httpapi-ratelimit-headers-10. */
-export const rateLimitFields = ({ policy, perMinute, remaining, resetSeconds }: Quota) => ({
-  'ratelimit-policy': `"${policy}";q=${perMinute};w=60`,
-  ratelimit: `"${policy}";r=${remaining};t=${resetSeconds}`,
-});

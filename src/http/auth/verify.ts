@@ -8,6 +8,7 @@ import {
 } from 'jose';
 import { LRUCache } from 'lru-cache';
 import { type AuthConfig } from '../../service/auth-config.js';
+import { InvalidToken } from './auth-error.js';
 import { type KeySet, KeysUnavailable, type PublicKeys } from './issuer-keys.js';
 import { type LocalKey } from './local-key.js';
 import { DEFAULT_SCOPES, nameFault, type Principal, type Scope, SCOPES } from './principal.js';
@@ -41,11 +42,6 @@ export interface TokenCache {
   readonly entries: number;
   /** About what they take of memory. */
   readonly bytes: number;
-}
-
-/** A token that does not hold. The message holds nothing of it and may be sent in a header. */
-export class InvalidToken extends Error {
-  override readonly name = 'InvalidToken';
 }
 
 export const localKeys = (key: LocalKey): PublicKeys => {
@@ -105,7 +101,7 @@ export class TokenVerifier {
     return principal;
   }
 
-  /** Throws InvalidToken, or KeysUnavailable. */
+  /** Throws Problem, or KeysUnavailable. */
   async verify(token: string): Promise<Principal> {
     const keys = await this.keys.current();
     const known = this.known(token);

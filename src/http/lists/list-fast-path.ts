@@ -1,7 +1,7 @@
 import { type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
-import { AuthError } from '../auth/auth-error.js';
-import { type Credentials, credentialsOf, failures } from '../auth/bearer.guard.js';
+import { scopeMissing } from '../auth/auth-error.js';
+import { credentialsOf, failures } from '../auth/bearer.guard.js';
 import { type TokenVerifier } from '../auth/verify.js';
 import { requestIdOf } from '../correlation.js';
 import { inPieces, PIECE } from '../large-answers.js';
@@ -51,25 +51,31 @@ export const answerListsFast = (
   if (!fastify) throw new Error('the server has no listener yet');
 
   /** Never rejects. */
-  const answer = async (response: ServerResponse, { token, known }: Credentials): Promise<void> => {
+  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const began = performance.now();
-    const { req: request } = response;
     const { url = '', headers } = request;
-    let found: ListAnswer;
-    let owner: string;
+    let found: Partial<ListAnswer> = {};
+    let owner: string | undefined;
     try {
-      const principal = known ?? (await verifier.verify(token));
+      const { token, known } = credentialsOf(request, verifier);
+      const principal = known ?? (verifiesNewTokens ? await verifier.verify(token) : undefined);
+      if (!principal) {
+        fastify(request, response);
+        return;
+      }
       ({ owner } = principal);
-      if (!principal.scopes.has(SCOPE)) throw AuthError.scope([SCOPE]);
+      if (!principal.scopes.has(SCOPE)) throw scopeMissing([SCOPE]);
       found = await lists.answer(owner, read({ url, headers, params: {}, body: undefined }), response);
-      if (!admits(response, found.body.length)) throw tooMuch();
+      if (!admits(response, found.body?.length ?? 0)) throw tooMuch();
     } catch (error) {
-      failures.set(request, error);
-      fastify(request, response);
-      return;
+      if (!response.destroyed) {
+        failures.set(request, error);
+        fastify(request, response);
+        return;
+      }
     }
     try {
-      const { status, fields, body } = found;
+      const { status = 200, fields = [], body = '' } = found;
       const id = requestIdOf(request);
       response.writeHead(status, [...ALWAYS, id, ...fields]);
       if (body.length <= PIECE) response.end(body);
@@ -90,22 +96,10 @@ export const answerListsFast = (
 
   server.off('request', fastify);
   server.prependListener('request', (request, response) => {
-    const credentials = isForList(request, crossOrigin) && credentialsIn(request, verifier);
-    if (credentials && (credentials.known || verifiesNewTokens)) void answer(response, credentials);
+    const { method, url = '', headers } = request;
+    const foreign = crossOrigin && headers.origin !== undefined;
+    if (method === METHOD && TARGET.test(url) && !foreign && !messageFault(request))
+      void answer(request, response);
     else fastify(request, response);
   });
-};
-
-const isForList = (request: IncomingMessage, crossOrigin: boolean): boolean =>
-  request.method === METHOD &&
-  TARGET.test(request.url ?? '') &&
-  !(crossOrigin && request.headers.origin !== undefined) &&
-  !messageFault(request);
-
-const credentialsIn = (request: IncomingMessage, verifier: TokenVerifier): Credentials | undefined => {
-  try {
-    return credentialsOf(request, verifier);
-  } catch {
-    return undefined; // the guard meets it again
-  }
 };

@@ -9,6 +9,7 @@ import { isThere } from '../../runtime/new-file.js';
 import { type OperatedSystem } from '../../operations/local.js';
 import { OperationRefused } from '../../commands/rebuilds.js';
 import { goneSignal } from '../audit/event-streams.js';
+import { InFlightLimit } from '../in-flight-limit.js';
 import { type Asked, HandlesAndSends } from '../route.js';
 import { operationRoutes, SQLITE } from './operation-routes.js';
 import { operationsOf } from './operator.js';
@@ -20,7 +21,10 @@ const DOWNLOAD = 'download-';
 /** Backups of an embedded event log, downloaded: what `plants backup` makes, with the checksum that it holds. */
 @Controller()
 export class BackupController {
-  #isBusy = false;
+  readonly #limit = new InFlightLimit(
+    1,
+    () => new OperationRefused('a backup is being made already: wait for its end'),
+  );
 
   constructor(@Inject(SYSTEM) private readonly system: OperatedSystem) {
     // What a process has left that was killed.
@@ -34,18 +38,14 @@ export class BackupController {
       await reply.type(SQLITE).send(Readable.from([]));
       return;
     }
-    if (this.#isBusy) throw new OperationRefused('a backup is being made already: wait for its end');
-    this.#isBusy = true;
-    try {
+    await this.#limit.run('', async () => {
       const file = await this.#make(asked, reply);
       // Once it is open it needs no name: nothing of it is left, whatever happens to this process.
       const handle = await open(file);
       rmSync(file);
       const bytes = (await handle.stat()).size;
       await reply.type(SQLITE).header('content-length', bytes).send(handle.createReadStream());
-    } finally {
-      this.#isBusy = false;
-    }
+    });
   }
 
   async #make(asked: Asked<typeof operationRoutes.downloadBackup>, reply: FastifyReply): Promise<string> {

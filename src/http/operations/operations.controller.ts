@@ -5,6 +5,7 @@ import { type LongOperation } from '../../operations/long-operation.js';
 import { OperationRefused } from '../../commands/rebuilds.js';
 import { EventStreams } from '../audit/event-streams.js';
 import { type GuardedRequest, principalOf } from '../auth/principal.js';
+import { InFlightLimit } from '../in-flight-limit.js';
 import { type Asked, Handles, HandlesAndSends } from '../route.js';
 import { LIVE, serverSentEvents } from '../server-sent-events.js';
 import { stepsOf } from './long-operations.js';
@@ -28,8 +29,10 @@ const AT_ONCE = 3;
 @Controller()
 export class OperationsController {
   readonly #feed: StatusFeed;
-  /** Long operations in progress, by kind. */
-  readonly #inProgress = new Map<string, number>();
+  readonly #long = new InFlightLimit(
+    AT_ONCE,
+    (what) => new OperationRefused(`${AT_ONCE} ${what}s are in progress here: wait for the end of one`),
+  );
 
   constructor(
     @Inject(SYSTEM) private readonly system: OperatedSystem,
@@ -118,16 +121,10 @@ export class OperationsController {
     reply: FastifyReply,
     begin: (signal: AbortSignal) => LongOperation<unknown>,
   ): Promise<void> {
-    const before = this.#inProgress.get(what) ?? 0;
-    if (before === AT_ONCE)
-      throw new OperationRefused(`${AT_ONCE} ${what}s are in progress here: wait for the end of one`);
-    this.#inProgress.set(what, before + 1);
-    try {
-      await this.streams.send(request, reply, LIVE, ({ over }) =>
+    await this.#long.run(what, () =>
+      this.streams.send(request, reply, LIVE, ({ over }) =>
         serverSentEvents(stepsOf(begin(over), request), Infinity),
-      );
-    } finally {
-      this.#inProgress.set(what, (this.#inProgress.get(what) ?? 1) - 1);
-    }
+      ),
+    );
   }
 }

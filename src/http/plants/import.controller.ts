@@ -33,7 +33,7 @@ const IMPORTS_OF_AN_OWNER = 2;
 export class ImportController {
   readonly #imports = new InFlightLimit(IMPORTS_OF_AN_OWNER);
   /** Of all owners, those among them whose bodies are still arriving. */
-  #inProgress = 0;
+  readonly #all = new InFlightLimit(IMPORTS_AT_ONCE, tooManyImports);
 
   constructor(
     private readonly commands: CommandBus,
@@ -46,7 +46,7 @@ export class ImportController {
   async import({ request, type }: Asked<typeof plantRoutes.importPlants>, reply: FastifyReply) {
     const { owner, context } = plantRequestOf(request);
     await this.#imports.run(owner, () =>
-      this.#bounded(async () => {
+      this.#all.run('', async () => {
         const lines = await linesOf(request);
         const run = new Import(owner, {
           // The request itself was counted for the first line.
@@ -69,23 +69,14 @@ export class ImportController {
       }),
     );
   }
-
-  /** Throws Problem where too many are in progress. */
-  async #bounded(run: () => Promise<void>): Promise<void> {
-    if (this.#inProgress >= IMPORTS_AT_ONCE)
-      throw new Problem(
-        'too_many_streams',
-        `${IMPORTS_AT_ONCE} imports are in progress, and there cannot be more: try again in some seconds.`,
-        { headers: { 'Retry-After': '5' } },
-      );
-    this.#inProgress += 1;
-    try {
-      await run();
-    } finally {
-      this.#inProgress -= 1;
-    }
-  }
 }
+
+const tooManyImports = (): Problem =>
+  new Problem(
+    'too_many_streams',
+    `${IMPORTS_AT_ONCE} imports are in progress, and there cannot be more: try again in some seconds.`,
+    { headers: { 'Retry-After': '5' } },
+  );
 
 /** The lines of the body, all of them: nothing is written before the whole request is known to be acceptable. */
 const linesOf = async (request: GuardedRequest): Promise<readonly Buffer[]> => {

@@ -14,12 +14,13 @@ import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { type FastifyReply } from 'fastify';
 import { type AuthConfig, LOCAL_ISSUER } from '../../../src/service/auth-config.js';
-import { AuthError } from '../../../src/http/auth/auth-error.js';
+import { InvalidToken } from '../../../src/http/auth/auth-error.js';
 import { BearerGuard, Scopes } from '../../../src/http/auth/bearer.guard.js';
 import { BearerStrategy } from '../../../src/http/auth/bearer.strategy.js';
 import { type GuardedRequest, principalOf } from '../../../src/http/auth/principal.js';
 import { IssuerKeys } from '../../../src/http/auth/issuer-keys.js';
 import { TokenVerifier } from '../../../src/http/auth/verify.js';
+import { Problem } from '../../../src/http/problem.js';
 import { type Issuer, startIssuer } from '../../support/auth-issuer.js';
 import { TokenMint } from '../../support/auth-tokens.js';
 
@@ -56,7 +57,7 @@ class OpenController {
 class Answer implements ExceptionFilter {
   catch(error: unknown, host: ArgumentsHost): void {
     const reply = host.switchToHttp().getResponse<FastifyReply>();
-    const status = error instanceof AuthError ? error.status : 500;
+    const status = error instanceof Problem ? error.status : 500;
     void reply.status(status).send({ message: String(error) });
   }
 }
@@ -160,7 +161,7 @@ describe('scopes', () => {
 });
 
 test('a challenge holds only what RFC 6750 allows in it', () => {
-  expect(AuthError.invalid('a claim ("tenänt\\")\r\n🌱').challenge).toBe(
+  expect(new InvalidToken('a claim ("tenänt\\")\r\n🌱').extra.headers?.['WWW-Authenticate']).toBe(
     'Bearer realm="plants", error="invalid_token", error_description="a claim (\'ten?nt?\')???"',
   );
 });

@@ -5,7 +5,8 @@ import { afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { type JWK } from 'jose';
 import { type AuthConfig } from '../../../src/service/auth-config.js';
 import { IssuerKeys, KeysUnavailable } from '../../../src/http/auth/issuer-keys.js';
-import { InvalidToken, TokenVerifier } from '../../../src/http/auth/verify.js';
+import { TokenVerifier } from '../../../src/http/auth/verify.js';
+import { Problem } from '../../../src/http/problem.js';
 import { type Issuer, startIssuer } from '../../support/auth-issuer.js';
 import { TokenMint } from '../../support/auth-tokens.js';
 import { until } from '../../support/waiting.js';
@@ -16,8 +17,8 @@ const local: AuthConfig = {
   audiences: ['plants'],
   ownerClaim: 'sub',
 };
-const UNKNOWN = 'the token was signed with a key that the issuer does not have (kid)';
-const FORGED = 'the signature does not match';
+const UNKNOWN = 'The token was signed with a key that the issuer does not have (kid).';
+const FORGED = 'The signature does not match.';
 
 let mint: TokenMint;
 let next: TokenMint;
@@ -68,7 +69,7 @@ const verifying = (url: URL) => {
           retryAfter = error.retryAfterSeconds;
           return 'unavailable';
         }
-        if (error instanceof InvalidToken) return error.message;
+        if (error instanceof Problem) return error.message;
         throw error;
       }
     },
@@ -116,7 +117,7 @@ describe('the keys of an issuer', () => {
     const third = await TokenMint.make('three');
     expect(await outcome(await token(mint, { kid }))).toBe('ok');
     expect(await outcome(await token(next, { kid }))).toBe('ok');
-    expect(await outcome(await next.token({ exp: 1 }, { kid }))).toBe('the token has expired');
+    expect(await outcome(await next.token({ exp: 1 }, { kid }))).toBe('The token has expired.');
     expect(await outcome(await token(third, { kid }))).toBe(FORGED);
   });
 

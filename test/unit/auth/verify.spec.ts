@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { type AuthConfig } from '../../../src/service/auth-config.js';
-import { InvalidToken, localKeys, TokenVerifier } from '../../../src/http/auth/verify.js';
+import { type Problem, sentence } from '../../../src/http/problem.js';
+import { localKeys, TokenVerifier } from '../../../src/http/auth/verify.js';
 import { type BadTokens, type Claims, TokenMint } from '../../support/auth-tokens.js';
 
 const local: AuthConfig = {
@@ -26,11 +27,13 @@ const keysOf = ({ publicJwk }: TokenMint) => localKeys({ publicJwk } as Paramete
 const refused = async (verifying: Promise<unknown>, message: string): Promise<void> => {
   const failure = await verifying.then(
     () => undefined,
-    (error: unknown) => error,
+    (error: unknown) => error as Problem,
   );
-  expect(failure).toBeInstanceOf(InvalidToken);
-  expect((failure as Error).message).toBe(message);
-  expect((failure as Error).cause).toBeUndefined();
+  expect([failure?.code, failure?.message, failure?.cause]).toEqual([
+    'token_invalid',
+    sentence(message),
+    undefined,
+  ]);
 };
 
 describe('a good token', () => {
