@@ -104,8 +104,9 @@ export const credentialsOf = (
     throw misusedToken('token_misplaced', 'a token must not be in the query, where it ends up in logs');
   const authorization = headers.authorization ?? '';
   // What is known need not be looked at letter by letter.
-  const usual = authorization.startsWith(USUAL) && verifier.known(authorization.slice(USUAL.length));
-  if (usual) return { token: authorization.slice(USUAL.length), known: usual };
+  const rest = authorization.slice(USUAL.length);
+  const known = authorization.startsWith(USUAL) ? verifier.known(rest) : undefined;
+  if (known) return { token: rest, known };
   const token = CREDENTIALS.exec(authorization)?.[1];
   if (token !== undefined) return { token, known: verifier.known(token) };
   if (/^Bearer(?![A-Za-z0-9!#$%&'*+.^_`|~-])/i.test(authorization))

@@ -1,11 +1,10 @@
 import { type IncomingMessage, type ServerResponse } from 'node:http';
 import { Injectable } from '@nestjs/common';
-import { QueryBus } from '@nestjs/cqrs';
 import { PastLists, type PointInTime } from '../../history/as-of.js';
 import { instantOf } from '../../history/instant.js';
 import { knownPosition } from '../../history/read.js';
 import { EventLog, type Position, START } from '../../log/event-log.js';
-import { ListPlantsQuery, LONG_LIST } from '../../lists/list-plants.js';
+import { ListPlantsHandler, ListPlantsQuery, LONG_LIST } from '../../lists/list-plants.js';
 import { type LongPage, type Page } from '../../lists/read-model.js';
 import { goneSignal } from '../audit/event-streams.js';
 import { type plantRoutes } from '../plants/plant-routes.js';
@@ -37,7 +36,7 @@ export const JSON_TYPE = 'application/json; charset=utf-8';
 @Injectable()
 export class ListAnswers {
   constructor(
-    private readonly queries: QueryBus,
+    private readonly lists: ListPlantsHandler,
     private readonly log: EventLog,
     private readonly past: PastLists,
     private readonly longLists: LongLists,
@@ -61,7 +60,7 @@ export class ListAnswers {
       return this.#represented(request, fields, JSON.stringify(shown));
     }
     const position = headers['Plants-Position'] as Position | undefined;
-    const read = () => this.queries.execute(new ListPlantsQuery(owner, after, most, position));
+    const read = () => this.lists.execute(new ListPlantsQuery(owner, after, most, position));
     const page = await (most > LONG_LIST ? this.longLists.read(owner, response, read) : read());
     const answer = await this.#current(page, limit, full, request);
     if (!preferences(request).has('proof')) return answer;

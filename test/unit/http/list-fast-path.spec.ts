@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
-import { type QueryBus } from '@nestjs/cqrs';
 import { type AddressInfo, connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { type AuthConfig } from '../../../src/service/auth-config.js';
@@ -18,7 +17,7 @@ import { type EventLog } from '../../../src/log/event-log.js';
 import { type Generation } from '../../../src/lists/read-model.js';
 import { type ReadModelStore } from '../../../src/lists/read-model-store.js';
 import { Freshness } from '../../../src/lists/freshness.js';
-import { ListPlantsHandler, type ListPlantsQuery } from '../../../src/lists/list-plants.js';
+import { ListPlantsHandler } from '../../../src/lists/list-plants.js';
 import { TokenMint } from '../../support/auth-tokens.js';
 import { catchUp, run, Stores } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';
@@ -79,12 +78,11 @@ describe('the fast path of lists', () => {
       );
     });
     const handler = new ListPlantsHandler(model, freshness, log);
-    const queries = { execute: (query: ListPlantsQuery) => handler.execute(query) } as unknown as QueryBus;
     answerListsFast(server, {
       crossOrigin: false,
       verifier,
       verifiesNewTokens,
-      lists: new ListAnswers(queries, log, new PastLists(log), new LongLists(), new Representations()),
+      lists: new ListAnswers(handler, log, new PastLists(log), new LongLists(), new Representations()),
       onAnswered: (one, _request, owner) => {
         if (defect) throw defect;
         answered.push([one, owner]);
