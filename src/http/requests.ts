@@ -114,7 +114,8 @@ export const splitUrl = (url: string): [path: string, query: string] => {
   return mark === -1 ? [url, ''] : [url.slice(0, mark), url.slice(mark + 1)];
 };
 
-const invalid = (errors: readonly FieldError[]): Problem =>
+/** The problem of fields that are not valid. */
+export const invalid = (errors: readonly FieldError[]): Problem =>
   new Problem(
     'invalid_request',
     `${errors.map(({ pointer, detail }) => (pointer === '' ? `The body: ${detail}` : `${pointer}: ${detail}`)).join('; ')}.`,

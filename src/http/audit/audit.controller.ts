@@ -8,8 +8,8 @@ import { auditRoutes } from './audit-routes.js';
 import { type AuditQuery, DEFAULT_EVENTS, isBatch, MAX_EVENTS } from './audit-schemas.js';
 import { type GuardedRequest, principalOf } from '../auth/principal.js';
 import { EventStreams, goneSignal, liveEvents } from './event-streams.js';
-import { Problem } from '../problem.js';
 import { Representations } from '../representation.js';
+import { invalid } from '../requests.js';
 import { type Asked, HandlesAndSends } from '../route.js';
 import { LIVE, resumedFrom, serverSentEvents } from '../server-sent-events.js';
 
@@ -48,12 +48,8 @@ export class AuditController {
     head: Position,
   ): Promise<void> {
     for (const name of ['limit', 'upTo'] as const)
-      if (query[name] !== undefined) {
-        const errors = [{ pointer: `?${name}`, detail: 'is not for a live stream, which has no end' }];
-        throw new Problem('invalid_request', `?${name}: is not for a live stream, which has no end.`, {
-          errors,
-        });
-      }
+      if (query[name] !== undefined)
+        throw invalid([{ pointer: `?${name}`, detail: 'is not for a live stream, which has no end' }]);
     const resumed = await resumedFrom(request, query.lastEventId, this.log);
     const after = resumed ?? (await this.#startOf(query.after, head));
     const { expiresAt } = principalOf(request);

@@ -8,9 +8,8 @@ import { ListPlantsHandler, ListPlantsQuery, LONG_LIST } from '../../lists/list-
 import { type LongPage, type Page } from '../../lists/read-model.js';
 import { goneSignal } from '../audit/event-streams.js';
 import { type plantRoutes } from '../plants/plant-routes.js';
-import { Problem } from '../problem.js';
 import { contentTag, entityTag, isNamed, Representations } from '../representation.js';
-import { preferences, splitUrl } from '../requests.js';
+import { invalid, preferences, splitUrl } from '../requests.js';
 import { type Asked } from '../route.js';
 import { cursorOf, DEFAULT_LIMIT, MAX_FULL_LIMIT, MAX_LIMIT } from '../schemas.js';
 import { LongLists } from './long-lists.js';
@@ -173,6 +172,5 @@ const pointOf = async (
 ): Promise<PointInTime> => {
   if ('position' in asOf) return { position: await knownPosition(log, asOf.position, '?asOf') };
   if (asOf.instant <= instantOf(new Date())) return asOf;
-  const detail = 'must not be in the future';
-  throw new Problem('invalid_request', `?asOf: ${detail}.`, { errors: [{ pointer: '?asOf', detail }] });
+  throw invalid([{ pointer: '?asOf', detail: 'must not be in the future' }]);
 };

@@ -15,7 +15,7 @@ import { InFlightLimit } from '../in-flight-limit.js';
 import { logRoutes } from './log-routes.js';
 import { Problem } from '../problem.js';
 import { Representations } from '../representation.js';
-import { splitUrl } from '../requests.js';
+import { invalid, splitUrl } from '../requests.js';
 import { type Asked, Handles, HandlesAndSends } from '../route.js';
 import { DEFAULT_LIMIT } from '../schemas.js';
 
@@ -219,8 +219,7 @@ const nothingListed = (): Problem =>
     'You have no plant. The proof of that shows a hash of the name of another owner, and takes the scope plants:audit too.',
   );
 
-const badQuery = (pointer: string, detail: string): Problem =>
-  new Problem('invalid_request', `${pointer}: ${detail}.`, { errors: [{ pointer, detail }] });
+const badQuery = (pointer: string, detail: string): Problem => invalid([{ pointer, detail }]);
 
 const tooLarge = (signed: number): string => `must be at most ${signed}, the size of the last signed tree`;
 
