@@ -69,7 +69,7 @@ export class BoundedGzip {
 /** Shorter content is not compressed, in bytes: it fits one packet. */
 const WORTH_COMPRESSING = 1_400;
 
-/** What is sent of a content. */
+/** The representation of a content that is sent. */
 interface Representation {
   readonly status: 200 | 304;
   /** The header fields that depend on it. */

@@ -68,10 +68,10 @@ export interface Route {
   readonly problems?: readonly ProblemCode[];
 }
 
-/** What is read of a request by the row of its route. */
+/** The parts of a request that the row of its route reads. */
 export type RequestToRead = Pick<GuardedRequest, 'url' | 'headers' | 'params' | 'body'>;
 
-/** What a request of a route asks for, checked by the schemas of its row. */
+/** A request of a route, checked by the schemas of its row. */
 export interface Asked<Row extends Route, Request = GuardedRequest> {
   readonly request: Request;
   /** The media type to answer with. */

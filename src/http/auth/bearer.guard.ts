@@ -12,7 +12,7 @@ import { TokenVerifier } from './verify.js';
 
 const SCOPES_KEY = Symbol('scopes');
 
-/** What requests have failed with before they came to Nest: the guard throws it, so that it is answered as any other. */
+/** Errors of requests before they came to Nest: the guard throws them, so that they are answered as all others. */
 export const failures = new WeakMap<IncomingMessage, unknown>();
 
 /** The scopes that a token must have for a handler, all of them. */

@@ -165,7 +165,7 @@ const withProof = (fields: readonly string[], proof: string): string[] => {
   return [...links, 'preference-applied', 'proof'];
 };
 
-/** What asOf means on this log. Throws UnknownPosition, and Problem for a moment that is still to come. */
+/** Resolves asOf on this log. Throws UnknownPosition, and Problem for a moment that is still to come. */
 const pointOf = async (
   asOf: NonNullable<AskedList['query']['asOf']>,
   log: EventLog,

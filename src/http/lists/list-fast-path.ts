@@ -29,7 +29,7 @@ export interface FastLists {
   /** False where strangers are limited, which Fastify's hook does. */
   readonly verifiesNewTokens: boolean;
   readonly lists: ListAnswers;
-  /** Whether pages of other origins may use the API: answers to them have further header fields. */
+  /** True if pages of other origins may use the API: answers to them have further header fields. */
   readonly crossOrigin: boolean;
   readonly onAnswered: ResponseObserver;
   /** Called with an unexpected error, after which the connection is cut. Must not throw. */

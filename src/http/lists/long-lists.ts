@@ -35,9 +35,7 @@ export class LongLists {
   ): Promise<List> {
     const gone = new AbortController();
     response.once('close', () => {
-      gone.abort(
-        new Problem('request_timeout', 'You have closed the connection before the answer was there.'),
-      );
+      gone.abort(new Problem('request_timeout', 'The connection was closed before the answer was ready.'));
     });
     return new Promise((resolve, reject) => {
       const readAndRest = async (): Promise<void> => {
