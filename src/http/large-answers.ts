@@ -8,8 +8,11 @@ export const PIECE = 64 * 1024;
  * A body as a stream of pieces, one in a turn of the event loop for all large answers together: the system copies what
  * it is given before it returns, and 500 answers of 1.5 MB take it seconds.
  */
-export const inPieces = (body: Uint8Array): Readable =>
-  Readable.from(piecesOf(body), { objectMode: false, highWaterMark: PIECE });
+export const inPieces = (body: string | Uint8Array): Readable =>
+  Readable.from(piecesOf(typeof body === 'string' ? Buffer.from(body) : body), {
+    objectMode: false,
+    highWaterMark: PIECE,
+  });
 
 async function* piecesOf(body: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {
   for (let at = 0; at < body.length; at += PIECE) {

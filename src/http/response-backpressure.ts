@@ -154,9 +154,8 @@ export const refuseTooMuch = (fastify: FastifyInstance, unsent: ResponseBackpres
       done(null, payload);
       return;
     }
-    const body = typeof payload === 'string' ? Buffer.from(payload) : payload;
-    reply.header('content-length', body.length); // which Fastify does not know of a stream
-    done(null, inPieces(body));
+    reply.header('content-length', Buffer.byteLength(payload)); // which Fastify does not know of a stream
+    done(null, inPieces(payload));
   });
 };
 

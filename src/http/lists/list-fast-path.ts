@@ -80,7 +80,7 @@ export const answerListsFast = (
       response.writeHead(status, [...ALWAYS, id, ...fields]);
       if (body.length <= PIECE) response.end(body);
       // A client that breaks off is no error.
-      else await pipeline(inPieces(Buffer.from(body as string)), response).catch(() => undefined);
+      else await pipeline(inPieces(body), response).catch(() => undefined);
       const seconds = (performance.now() - began) / 1_000;
       const aborted = response.destroyed && !response.writableFinished;
       onAnswered(
