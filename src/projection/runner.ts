@@ -193,8 +193,8 @@ export class Runner {
     const due = (this.events / this.#rate) * RATE_WINDOW_MS;
     const early = this.began + due - monotonicMs();
     if (early <= 0) return;
-    this.#idleMs += early;
     await pause(early, signal);
+    this.#idleMs += early;
   }
 
   /** The progress of the rebuild that builds this generation. */

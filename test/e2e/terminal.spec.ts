@@ -35,7 +35,7 @@ describe('each command, on a terminal and for a script', () => {
     { command: 'token', args: () => ['--owner', 'alice'], says: /^[\w-]+\.[\w-]+\.[\w-]+$/m },
     { command: 'status', args: () => [], says: /^all is well$/m },
     { command: 'verify', args: () => [], says: /^the lists are the fold of the log/m, progress: true },
-    { command: 'rebuild', args: () => [], says: /was verified and promoted after/, progress: true },
+    { command: 'rebuild', args: () => ['--rate', '5'], says: /verified and promoted/, progress: true },
     { command: 'rollback', args: () => [], says: /^lists are answered from generation \d+ again$/m },
     {
       command: 'copy',
