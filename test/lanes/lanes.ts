@@ -115,14 +115,14 @@ export const LANES: readonly Lane[] = [
   {
     name: 'crash',
     what: '40 kills during 20,000 requests of 64 clients',
-    minutes: 10,
+    minutes: 4,
     run: spec(EMBEDDED, 'crash'),
     env: { CRASH_OPERATIONS: '20000', CRASH_KILLS: '40' },
   },
   {
     name: 'chaos',
     what: '60 faults of four processes, the log and Redis under load',
-    minutes: 15,
+    minutes: 5,
     run: spec(SERVERS, 'servers/chaos'),
     env: { CHAOS_FAULTS: '60' },
   },
