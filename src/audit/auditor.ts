@@ -255,7 +255,7 @@ export class Auditor {
       const alarm = await this.store.alarm();
       if (alarm) throw new AlarmStands(alarm.message);
       const latest = await this.store.latestCheckpoint();
-      const fault = latest && (await faultOfLatest(this.store, latest, [this.key]));
+      const fault = latest && faultOfLatest(await this.store.tree(), latest, [this.key]);
       if (fault !== undefined) await this.#raise({ ...broken(fault), raisedAt: this.#now() });
       if (!this.#compared || this.#status.state !== 'live') continue;
       await this.#recorded.recordIfDue();

@@ -96,7 +96,7 @@ export class PublishedTree {
   }
 
   async #verify(checkpoint: SignedCheckpoint): Promise<void> {
-    const fault = await faultOfLatest(this.store, checkpoint, this.keys);
+    const fault = faultOfLatest(await this.store.tree(), checkpoint, this.keys);
     if (fault !== undefined) {
       await this.store.raise({ ...broken(fault), raisedAt: this.now().toISOString() });
       throw new LogAltered(`the stored checkpoint of size ${checkpoint.size} is not the one that was signed`);

@@ -49,7 +49,7 @@ const rootToSign = async (
       return `its tiles have another root than its ${tree.size} leaves`;
     const root = await storedRoot(store, size);
     if (!last) return { root };
-    const fault = await faultOfLatest(store, last, [key]);
+    const fault = faultOfLatest(tree, last, [key]);
     if (fault !== undefined) return fault;
     if (!isSame(await storedRoot(store, last.size), last.root)) return otherRoot(last);
     if (last.size > 0)

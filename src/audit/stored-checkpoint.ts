@@ -1,4 +1,4 @@
-import { type SignedCheckpoint, type TreeStore } from './tree-store.js';
+import { type SignedCheckpoint, type StoredTree, type TreeStore } from './tree-store.js';
 import { parseCheckpoint } from '../transparency/checkpoint.js';
 import { type GrowingTree } from '../transparency/merkle.js';
 import { isSame } from '../transparency/bytes.js';
@@ -32,16 +32,15 @@ export const faultOfCheckpoint = (
   }
 };
 
-/** As `faultOfCheckpoint`, of the last one: the stored tree has to be as large. Throws what the store throws. */
-export const faultOfLatest = async (
-  store: TreeStore,
+/** As `faultOfCheckpoint`, of the last one: the stored tree has to be as large. */
+export const faultOfLatest = (
+  { size }: Pick<StoredTree, 'size'>,
   latest: SignedCheckpoint,
   keys: readonly VerifierKey[],
-): Promise<string | undefined> => {
-  const { size } = await store.tree();
-  if (size < latest.size) return `it has ${size} leaves, but ${latest.size} were signed`;
-  return faultOfCheckpoint(latest, keys);
-};
+): string | undefined =>
+  size < latest.size
+    ? `it has ${size} leaves, but ${latest.size} were signed`
+    : faultOfCheckpoint(latest, keys);
 
 /** Which keys the checkpoints of a log are signed with. */
 export interface KnownKeys {

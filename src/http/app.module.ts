@@ -61,7 +61,7 @@ export interface Parts {
         readonly lists: ListProofs;
       }
     | undefined;
-  /** Milliseconds. */
+  /** Longest wait of a receipt for its checkpoint, in milliseconds. */
   readonly receiptWaitMs: number;
   readonly ownerErasure: boolean;
   readonly roles: ReadonlySet<Role>;

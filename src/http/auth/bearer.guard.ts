@@ -87,7 +87,7 @@ export class BearerGuard extends AuthGuard('bearer') {
 const USUAL = 'Bearer ';
 
 /** RFC 9110, 11.4 with RFC 6750, 2.1: the scheme in any case, spaces, and the token's own alphabet. */
-const CREDENTIALS = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i;
+export const CREDENTIALS = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i;
 
 /**
  * The token of a request, and its principal where it was verified before. Throws Problem where there is none, or where

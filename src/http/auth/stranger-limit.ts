@@ -2,6 +2,7 @@ import { isIPv6 } from 'node:net';
 import { type FastifyInstance } from 'fastify';
 import { type ClientAddressOf } from '../client-address.js';
 import { splitUrl } from '../requests.js';
+import { CREDENTIALS } from './bearer.guard.js';
 import { type GuardedRequest } from './principal.js';
 import { type RateLimit, rateLimitFields } from './rate-limit.js';
 import { type TokenVerifier } from './verify.js';
@@ -24,7 +25,7 @@ export const limitStrangers = (
   fastify.addHook('onRequest', async (request: GuardedRequest, reply) => {
     const [path] = splitUrl(request.url);
     if (path.startsWith('/health/') || path === '/metrics') return;
-    const token = BEARER.exec(request.headers.authorization ?? '')?.[1];
+    const token = CREDENTIALS.exec(request.headers.authorization ?? '')?.[1];
     if (token !== undefined && verifier.known(token)) return;
     const key = networkOf(clientAddressOf(request.raw));
     const quota = await limit.take(key);
@@ -32,8 +33,6 @@ export const limitStrangers = (
     request.refundAnonymousQuota = () => limit.giveBack(key);
   });
 };
-
-const BEARER = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i;
 
 /**
  * The part of an address that one client has at least: an IPv4 address, or the /64 of an IPv6 address, in which it
