@@ -14,7 +14,7 @@ const root = fileURLToPath(new URL('../../../..', import.meta.url));
 const build = join(root, 'build');
 const copy = join(root, `.build-mutant-${process.pid}`);
 
-const ROOMS = ['write', 'read', 'projector', 'rebuilds', 'plants', 'erasure'];
+const ROOMS = ['domain', 'commands', 'log', 'lists', 'projection', 'erasure', 'audit'];
 
 /** The longest that tests take without a fault, in milliseconds, and how much longer they may with one, which may make a test wait. */
 const LIMIT_MS = 900_000;

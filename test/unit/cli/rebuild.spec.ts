@@ -131,7 +131,7 @@ describe('who asks for a rebuild', () => {
     [
       'it is promoted, once lists are answered from it',
       [promoted, switched],
-      /was verified and promoted after \S+ s: lists are answered from generation 2\n$/,
+      /was verified and promoted after [\d. mins]+: lists are answered from generation 2\n$/,
     ],
     [
       'it is promoted, also when somebody has asked for the way back since',
@@ -236,7 +236,9 @@ describe('who asks what a rebuild would do', () => {
     expect(read).toBe(20_001);
     expect(office.out).toContain('The log holds 25000 events.');
     expect(office.out).toContain('from the time to read 20000 of them.');
-    expect(office.out).toMatch(/^While requests never cease it gives way to them, and may take \S+ s\.$/m);
+    expect(office.out).toMatch(
+      /^While requests never cease it gives way to them, and may take [\d. mins]+\.$/m,
+    );
     await estimate(office.desk({ log: uncounted(log) }), {});
     expect(read).toBe(25_001); // counting is reading, up to what was the end
   });
