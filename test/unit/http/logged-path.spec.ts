@@ -2,8 +2,6 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { loggedPath } from '../../../src/http/logged-path.js';
 import { TokenMint } from '../../support/auth-tokens.js';
-import { growth, NO_SQUARE } from '../../support/growth.js';
-import { until } from '../../support/waiting.js';
 
 describe('the path of a request in the log', () => {
   it.each([
@@ -58,15 +56,17 @@ describe('the path of a request in the log', () => {
       }
   });
 
-  it('is bounded, and quick to find', async () => {
+  it('is bounded, and told by the first 1,024 characters', () => {
+    const text = fc.oneof(
+      fc.string({ unit: 'binary', maxLength: 2_000 }),
+      fc.constantFrom('/', '-', 'a', 'a-', '%', '.', '?', '#', '//a').map((part) => part.repeat(2_000)),
+    );
     fc.assert(
-      fc.property(fc.string({ unit: 'binary', maxLength: 2_000 }), (text) => {
-        expect(loggedPath(`/${text}`).length).toBeLessThanOrEqual(8 * 126);
+      fc.property(text, (rest) => {
+        const path = loggedPath(`/${rest}`);
+        expect(path.length).toBeLessThanOrEqual(8 * 126);
+        expect(loggedPath(`/${rest}`.slice(0, 1_024))).toBe(path);
       }),
     );
-    for (const part of ['/', '-', 'a', 'a-', '%', '.', '?', '#', '//a'])
-      await until(
-        () => growth(20_000, (size) => loggedPath(`/${part.repeat(size / part.length)}!`)) < NO_SQUARE,
-      );
   });
 });
