@@ -157,21 +157,26 @@ export type ProcessIdentity = Readonly<
   }
 >;
 
-/** A process's report as text. */
-export const reportText = (
-  identity: ProcessIdentity,
-  projector:
+/** The parts of a process that it reports; each is undefined where it has none. */
+export interface Reported {
+  readonly projector?:
     | {
         readonly status: ProjectorStatus;
         readonly rebuild: RebuildProgress | undefined;
         readonly rebuildProblem?: string | undefined;
       }
-    | undefined,
-  auditor?: { readonly status: AuditorStatus },
-  eventLog?: AppendHealth,
-  verified?: LastVerify,
-  provenBackup?: ProvenBackup,
-  eraser?: Pick<Eraser, 'problem' | 'progress'>,
+    | undefined;
+  readonly auditor?: { readonly status: AuditorStatus } | undefined;
+  readonly eraser?: Pick<Eraser, 'problem' | 'progress'> | undefined;
+  readonly eventLog?: AppendHealth;
+  readonly verified?: LastVerify | undefined;
+  readonly provenBackup?: ProvenBackup | undefined;
+}
+
+/** A process's report as text. */
+export const reportText = (
+  identity: ProcessIdentity,
+  { projector, auditor, eraser, ...others }: Reported,
 ): string =>
   JSON.stringify(
     {
@@ -182,9 +187,7 @@ export const reportText = (
       auditor: auditor ? shownAuditor(auditor.status) : null,
       erasureProblem: eraser?.problem,
       erasures: eraser?.progress,
-      eventLog,
-      verified,
-      provenBackup,
+      ...others,
     },
     (_name, value: unknown) => (typeof value === 'bigint' ? String(value) : value),
   );

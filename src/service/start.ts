@@ -112,7 +112,10 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
     const identity = identityOf(config, version, addresses.url);
     const runs = lastRuns(config);
     const report = async (): Promise<string> =>
-      reportText(identity, projector, tree?.auditor, log.health(), ...(await runs()), eraser);
+      reportText(identity, {
+        ...{ projector, auditor: tree?.auditor, eraser, eventLog: log.health() },
+        ...(await runs()),
+      });
     const heartbeat = new Heartbeat(model, instance, report, () => projector?.rebuild !== undefined, news);
     resources.add(() => heartbeat.close());
     return {
@@ -182,7 +185,7 @@ const showProjection = (registry: Registry, sources: Omit<LagSources, 'now'>): v
 const lastRuns = ({ dataDir }: Config) => {
   const verified = new BoundedLook(() => lastRun(dataDir, 'verify'));
   const proven = new BoundedLook(() => lastRun(dataDir, 'proven-backup'));
-  return async () => [await verified.result(), await proven.result()] as const;
+  return async () => ({ verified: await verified.result(), provenBackup: await proven.result() });
 };
 
 /** Files that are derived from an event log in a file, and contain its identity. */

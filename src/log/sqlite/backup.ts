@@ -124,8 +124,11 @@ export const checkBackup = (backup: string, watch: BackupWatch): Promise<CopiedL
 const assertNotCut = (file: string): void => {
   const header = Buffer.alloc(32);
   const handle = openSync(file, 'r');
-  readSync(handle, header);
-  closeSync(handle);
+  try {
+    readSync(handle, header);
+  } finally {
+    closeSync(handle);
+  }
   const size = header.readUInt16BE(16);
   const [bytes, whole] = [statSync(file).size, (size === 1 ? 65_536 : size) * header.readUInt32BE(28)];
   if (header.subarray(0, 15).toString() === 'SQLite format 3' && bytes < whole)

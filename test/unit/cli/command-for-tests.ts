@@ -126,7 +126,7 @@ export class Office {
     };
     await this.tellText(
       'one',
-      reportText(identity, { status, rebuild: rebuild as RebuildProgress | undefined }),
+      reportText(identity, { projector: { status, rebuild: rebuild as RebuildProgress | undefined } }),
     );
   }
 

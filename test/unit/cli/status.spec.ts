@@ -185,9 +185,8 @@ describe('the status', () => {
 
   it('takes from an auditor what the API describes', async () => {
     const status = { ...AUDITOR, position: START, reason: undefined, alarm: undefined, since: NOON };
-    const text = reportText({ ...ASH, roles: ['auditor'] }, undefined, {
-      status: { ...status, state: 'live' },
-    });
+    const auditor = { status: { ...status, state: 'live' as const } };
+    const text = reportText({ ...ASH, roles: ['auditor'] }, { auditor });
     await office.tellText('ash', text);
     const found = await readStatus(office.desk());
     expect(SystemStatus.parse(found)).toEqual(found);
