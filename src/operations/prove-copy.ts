@@ -37,9 +37,9 @@ export interface ProvenCopy {
 
 /**
  * Makes tree and state of a copy of a log again from its events, and compares them with what these keys have signed: the
- * checkpoints that the copy records, and the newest that is known. Takes 146 bytes of memory for a present plant. Throws
- * LogDamaged where the copy contradicts itself, EventRefused for an event without a leaf, what the log throws, and the
- * signal's reason.
+ * tree with each checkpoint that the copy records and the newest that is known, the state with the last of them. Takes
+ * 146 bytes of memory for a present plant. Throws LogDamaged where the copy contradicts itself, EventRefused for an event
+ * without a leaf, what the log throws, and the signal's reason.
  */
 export const proveCopy = async (
   log: EventLog,
@@ -52,6 +52,8 @@ export const proveCopy = async (
   const due = [...(await recordedBy(log, keys)), ...(newest ? [newest.checkpoint] : [])]
     .filter(({ size }) => size > 0)
     .sort((one, other) => one.size - other.size);
+  // The state follows from the events: the root of all plants is made once, at the last checkpoint that the copy holds.
+  const withState = due.findLast(({ size }) => size <= (total ?? Infinity))?.size;
   const copy = new RebuiltCopy();
   const found = (verdict: ProvenCopy['verdict'], reason?: string): ProvenCopy => {
     const lastAt = copy.last && new Date(String((copy.last.metadata as Partial<EventMetadata>).decidedAt));
@@ -65,8 +67,10 @@ export const proveCopy = async (
     if (fault !== undefined) return found('forked', fault);
     const { size } = copy.tree;
     for (; due[0]?.size === size; due.shift()) {
-      const other = copy.otherThan(due[0]);
-      if (other !== undefined)
+      const other = copy.hasRoot(due[0])
+        ? size === withState && !copy.hasState(due[0]) && 'state root'
+        : 'root';
+      if (other)
         return found(
           'forked',
           `its first ${size} events do not come to the ${other} that was signed of them${proven === 0 ? '' : `, and the first ${proven} do`}`,
@@ -110,11 +114,16 @@ class RebuiltCopy {
     return wrong === undefined ? undefined : `event at index ${this.tree.size - 1}: ${wrong}`;
   }
 
-  /** The part that a checkpoint of so many events has otherwise. Of a state within an erasure not all events are left. */
-  otherThan({ root, stateRoot }: Checkpoint): 'root' | 'state root' | undefined {
-    if (!isSame(root, this.tree.root())) return 'root';
-    if (!stateRoot || this.erased.unrecorded.size > 0) return undefined;
-    return isSame(stateRoot, trieRoot(this.#state.entries())) ? undefined : 'state root';
+  /** True if a checkpoint of so many events has the root of these. */
+  hasRoot({ root }: Checkpoint): boolean {
+    return isSame(root, this.tree.root());
+  }
+
+  /** True if it has the state root of these events, or none; or where not all are left, since an erasure had begun. */
+  hasState({ stateRoot }: Checkpoint): boolean {
+    return (
+      !stateRoot || this.erased.unrecorded.size > 0 || isSame(stateRoot, trieRoot(this.#state.entries()))
+    );
   }
 }
 
