@@ -38,7 +38,7 @@ export class Progress {
     else if (performance.now() - this.#spoke >= LINE_EVERY_MS) this.#line(shown);
   }
 
-  /** Ends the line or bar of the last phase. */
+  /** Ends the line or bar of the last phase, as far as it was shown. */
   end(): void {
     if (!this.#shown) return;
     if (this.#bar) {
@@ -50,6 +50,8 @@ export class Progress {
   }
 
   #begin({ phase, unit, total, detail }: Shown): void {
+    // Its last steps may not have been told; another phase says that it is over.
+    if (this.#shown) this.#shown = { ...this.#shown, done: this.#shown.total ?? this.#shown.done };
     this.end();
     this.#began = this.#spoke = performance.now();
     if (!this.stream.isTTY) return;

@@ -1,5 +1,5 @@
 import { type FastifyRequest } from 'fastify';
-import { type LongOperation } from '../../operations/long-operation.js';
+import { type LongOperation, type OperationProgress } from '../../operations/long-operation.js';
 import { requestLog } from '../correlation.js';
 import { problemDocument } from '../problem.js';
 import { problemOf } from '../problem.filter.js';
@@ -18,17 +18,21 @@ export async function* stepsOf(
 ): AsyncGenerator<LiveStep, void, undefined> {
   let told = -Infinity;
   let phase = '';
+  let untold: OperationProgress | undefined;
   try {
     for (;;) {
       const step = await operation.next();
       if (step.done) {
+        if (untold) yield { events: [sentEvent('progress', JSON.stringify(untold))] };
         yield { events: [sentEvent('outcome', JSON.stringify(step.value))] };
         return;
       }
-      if (step.value.phase === phase && performance.now() - told < PROGRESS_EVERY_MS) continue;
-      ({ phase } = step.value);
+      untold = step.value;
+      if (untold.phase === phase && performance.now() - told < PROGRESS_EVERY_MS) continue;
+      yield { events: [sentEvent('progress', JSON.stringify(untold))] };
+      ({ phase } = untold);
       told = performance.now();
-      yield { events: [sentEvent('progress', JSON.stringify(step.value))] };
+      untold = undefined;
     }
   } catch (error) {
     if (phase === '') throw error; // nothing was sent

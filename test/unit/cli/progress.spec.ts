@@ -101,6 +101,14 @@ describe('progress', () => {
       /^(?!.*(%|left)).*counting {2}7 events, 7\/s.*comparing 1 events/s,
     ],
     [
+      'a whole bar of a phase that another one follows',
+      [
+        [0, 'reading', 90, 200],
+        [1_000, 'checking', 50, 200],
+      ],
+      /reading .* 100% 200 of 200 events.*checking .* 25% 50 of 200 events, .* left\s*$/s,
+    ],
+    [
       'a bar of a share',
       [
         [0, 'rebuild', 0, 100, 'waiting'],
