@@ -25,7 +25,7 @@ const NO_OWN_LIMIT = [
   'CallExpression[callee.name=/^(before|after)(All|Each)$/][arguments.1.type="Literal"]',
 ].map((selector) => ({ selector, message: 'The limit of time is the same for all tests (jest.config.js).' }));
 
-/** What an event does stands in src/domain alone: whoever compares its type would miss the next type. */
+/** Only src/domain knows the effects of event types: code elsewhere that compares types would miss the next one. */
 const NO_EVENT_TYPES = [
   ...[
     'BinaryExpression',

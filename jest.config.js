@@ -15,7 +15,7 @@ const project = {
   globalTeardown: `${build}/support/servers-stop.js`,
 };
 
-/** What `npm test` runs end to end, for each kind of user. */
+/** The end-to-end specs of `npm test`, for each kind of user. */
 const JOURNEYS = [
   ...['http/plants', 'http/requests', 'http/head', 'http/openapi'], // clients
   ...['http/log', 'bundle', 'golden'], // auditors
@@ -73,7 +73,7 @@ export default {
       testMatch: ['**/e2e/**/*.spec.js'],
       testPathIgnorePatterns: ['/e2e/console/', files([...ON_SQLITE_ALONE, ...JOURNEYS_ON_SERVERS])],
     },
-    // What a browser does with answers is the same whatever the stores.
+    // The console depends on answers, not on stores: one of the two is enough.
     { ...EMBEDDED, displayName: 'browser', testMatch: ['**/e2e/console/*.spec.js'] },
   ],
 };

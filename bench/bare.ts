@@ -5,7 +5,7 @@
 import { createServer } from 'node:http';
 import { fetched } from './processes.js';
 
-/** What it asks for. */
+/** One of the lists that this server fetches once and then answers. */
 export interface Asked {
   readonly path: string;
   readonly authorization: string;

@@ -24,7 +24,7 @@ import { type Context, type Results } from './results.js';
 import { Target } from './target.js';
 import { signLocally, signSimply, Tokens } from './tokens.js';
 
-/** Where `npm run bench:peers` installs the peers' packages: what lints this project would walk through them. */
+/** The folder in which `npm run bench:peers` installs the peers: linters of this project would walk through them. */
 const INSTALLED_PEERS = fileURLToPath(new URL('../../.build-peers/', import.meta.url));
 const CLI = fileURLToPath(new URL('../../bin/plants.js', import.meta.url));
 const STUB = new URL('./stub/register.js', import.meta.url).href;
@@ -52,7 +52,7 @@ const PEERS: readonly Store[] = ['typeorm', 'typeorm-key', 'emmett'];
 /** Connections of a peer to PostgreSQL: what node-postgres, and with it both peers, takes where nobody says. */
 const POOL_SIZE = 10;
 
-/** What the contenders of one part share, and how they are started. Whatever was started is stopped after the part. */
+/** Starts the contenders of one part, with tokens and servers that they share, and stops all of them after the part. */
 export class Stage {
   #paths = 0;
   #postgres: ReturnType<typeof startPostgres> | undefined;

@@ -16,13 +16,13 @@ export interface Load {
    * Without it, lists are each line's in turn, and a plant belongs to a line by its id.
    */
   readonly turns?: string | undefined;
-  /** How many turns, or lines, are left out at the beginning. */
+  /** Turns, or lines, that are left out at the beginning. */
   readonly from?: number;
   readonly connections: number;
   readonly seconds: number;
 }
 
-/** What came of a load. Latencies are in milliseconds, of a closed loop: who waits does not ask meanwhile. */
+/** The result of a load. Latencies are in milliseconds, of a closed loop: a connection waits for its answer. */
 export interface Loaded {
   readonly requests: number;
   readonly seconds: number;

@@ -4,7 +4,7 @@ import { median, ratios } from './statistics.js';
 /** A figure that must be reached: its median, or the median of its ratios to another contender of that workload. */
 interface Wanted {
   readonly against?: string;
-  /** Which number of the samples. */
+  /** The field of the samples that is compared: their value, unless it is named. */
   readonly of?: keyof Sample;
   readonly least?: number;
   readonly most?: number;
@@ -43,7 +43,7 @@ const MUST_REACH: readonly (readonly [workload: string, contender: string, wante
 export const ratioOf = (one?: Figure, other?: Figure, of?: keyof Sample): number =>
   median(ratios(roundsOf(one, of), roundsOf(other, of)));
 
-/** What came of each figure that must be reached; not run where something that it needs was not, or did nothing. */
+/** Each figure that must be reached, with its verdict: `not run` where one of its measurements is missing or is 0. */
 export const reachedOf = (results: Results) =>
   MUST_REACH.map(([workload, contender, { against, of, least = 0, most = Infinity }]) => {
     const figure = results.find(workload, contender);

@@ -1,6 +1,6 @@
 import { Command, InvalidArgumentError } from 'commander';
 
-/** What a person asked for. */
+/** The options of the command line. */
 export interface Options {
   readonly quick?: true;
   /** Names of workloads; without it all. */

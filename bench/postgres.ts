@@ -3,7 +3,7 @@ import { chownSync, existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { freePort, launch, NotRun, output, succeeds, until, versionOf } from './processes.js';
 
-/** Where Debian keeps the programs of each version: they are not on the PATH. */
+/** Debian's folder for the programs of each version: they are not on the PATH. */
 const DEBIAN = '/usr/lib/postgresql';
 
 /**

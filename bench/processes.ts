@@ -8,16 +8,16 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
-/** How often somebody who waits looks, in milliseconds: rarely, since each look takes time from a server. */
+/** Time between two looks of a wait, in milliseconds: each look takes processor time from a server. */
 const LOOK_EVERY_MS = 100;
 
-/** What takes longest on a slow disk, in milliseconds. */
+/** The longest wait, on a slow disk, in milliseconds. */
 const LONGEST_MS = 600_000;
 
-/** How long a server may take to end before it is ended, in milliseconds. */
+/** A server that has not ended so long after SIGTERM is killed, in milliseconds. */
 const STOP_MS = 20_000;
 
-/** How much of what a process said is kept to explain its failure, in characters. */
+/** The end of a process's output that is kept to explain its failure, in characters. */
 const SAID = 2_000;
 
 /** A contender or a part that this machine cannot run. The message says why, in one line. */
@@ -83,7 +83,7 @@ export const output = async (
   return printed;
 };
 
-/** Whether a program ends with success. */
+/** True if a program ends with exit status 0. */
 export const succeeds = (program: string, args: readonly string[]): Promise<boolean> =>
   output(program, args).then(
     () => true,

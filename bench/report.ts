@@ -8,7 +8,7 @@ import { median, spread } from './statistics.js';
 /** The `f_type` of Linux' file systems in memory: tmpfs and ramfs. */
 const IN_MEMORY = [0x01021994, 0x858458f6];
 
-/** What a run was, and of the machine its shape, but never its name or its paths. */
+/** The options of a run and the size of its machine, without the machine's name and paths. */
 export const aboutRun = (quick: boolean, sizes: Sizes) => ({
   command: ['npm run bench --', ...process.argv.slice(2)].join(' ').replace(/ --$/, ''),
   at: new Date().toISOString().slice(0, 10),

@@ -1,9 +1,9 @@
 import { type Stage } from './contenders.js';
 
-/** What one contender did in one round. */
+/** One measurement of a contender, in one round. */
 export interface Sample {
   readonly value: number;
-  /** How long it took, where that is not what was measured. */
+  /** Seconds that the round took, where the value is something else. */
   readonly seconds?: number;
   /** The most memory that the process had. */
   readonly peakMegabytes?: number;
@@ -31,14 +31,14 @@ export interface Figure {
 export const roundsOf = (figure: Figure | undefined, name: keyof Sample = 'value'): number[] =>
   figure?.samples.flatMap((sample) => sample[name] ?? []) ?? [];
 
-/** What a run has found so far. */
+/** The results of a run so far. */
 export class Results {
   readonly figures: Figure[] = [];
-  /** What could not be measured, and why. */
+  /** Reasons, by the contender or part that could not be measured. */
   readonly notRun: Record<string, string> = {};
-  /** What was shown to hold, in words. */
+  /** Sentences of the checks that passed. */
   readonly proofs: string[] = [];
-  /** What does not work, whatever the figures: the run fails. */
+  /** Failures that no figure shows; one of them fails the run. */
   readonly broken: string[] = [];
   /** Versions of the servers that took part. */
   readonly servers: Record<string, string> = {};
@@ -52,7 +52,7 @@ export class Results {
   }
 }
 
-/** How much is done. Times are in seconds. */
+/** The sizes of a whole run. Times are in seconds. */
 export const FULL = {
   repeats: 3,
   /** One measurement. */
@@ -65,7 +65,7 @@ export const FULL = {
   owners: 100_000,
   /** Those of them who ask for most of it. */
   activeOwners: 20_000,
-  /** How often the service is killed under load, and started to see how long that takes. */
+  /** Times that the service is killed under load, and its start is measured. */
   kills: 3,
   starts: 5,
   steadySeconds: 15,
@@ -79,12 +79,12 @@ export const QUICK: Sizes = {
   ...{ kills: 1, starts: 1 },
 };
 
-/** What a workload works with. */
+/** The arguments of every workload. */
 export interface Context {
   readonly stage: Stage;
   readonly sizes: Sizes;
   readonly results: Results;
-  /** Whether a workload, or a part of one, was asked for. */
+  /** True for a workload, or a part of one, that was asked for. */
   readonly wants: (name: string) => boolean;
   /** Tells a person how far the run is. */
   readonly say: (line: string) => void;

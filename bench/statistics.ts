@@ -5,7 +5,7 @@ export const median = (values: readonly number[]): number => {
   return ((sorted[Math.ceil(middle) - 1] ?? NaN) + (sorted[Math.floor(middle)] ?? NaN)) / 2;
 };
 
-/** How far apart the least and the greatest value are, as a share of the median. */
+/** The difference between the greatest and the least value, as a share of the median. */
 export const spread = (values: readonly number[]): number =>
   (Math.max(...values) - Math.min(...values)) / median(values);
 

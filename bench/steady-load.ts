@@ -11,7 +11,7 @@ import { percentiles } from './statistics.js';
 
 export interface SteadyLoad extends Pick<Load, 'url' | 'firstId' | 'authorizations' | 'seconds'> {
   readonly perSecond: number;
-  /** Whether each tenth request is a create; all others are lists of 20. */
+  /** True to make each tenth request a create; all others are lists of 20. */
   readonly creates: boolean;
 }
 

@@ -9,7 +9,7 @@ import { processorSeconds } from './usage.js';
 /** Owners whose plants are created and deleted; their lists hold what they have created. */
 const WRITERS = Array.from({ length: 8 }, (_, writer) => `writer ${writer}`);
 
-/** How many plants are added at a time before anything is measured. */
+/** Plants that are added at a time, before anything is measured. */
 const FILL_TOGETHER = 32;
 
 /** More ids than any load uses: whoever creates does not know how many it will be. */
@@ -18,7 +18,7 @@ const IDS_OF_A_LOAD = 10_000_000;
 /** The owner who has so many plants. */
 export const readerOf = (plants: number): string => `reader of ${plants}`;
 
-/** What may be left out has a good default. */
+/** A load; fields that are left out get a default. */
 type LoadOrder = Pick<Load, 'kind' | 'connections' | 'seconds'> &
   Partial<Omit<Load, 'url' | 'authorizations'>> & { readonly owners?: readonly string[] };
 

@@ -14,7 +14,7 @@ import { limitHeapGrowth } from '../src/service/heap-growth.js';
 import { answer, order, sampleOf } from './program.js';
 import { leafOf } from '../src/audit/leaf.js';
 
-/** What is built where. */
+/** The log that is read, the file of the tree that is built, and which of its two parts. */
 export interface TreeBuild {
   readonly log: string;
   readonly tree: string;

@@ -1,10 +1,10 @@
-/** What processes have used, as Linux tells in /proc. */
+/** Processor time and memory of processes, read from /proc of Linux. */
 import { readdirSync, readFileSync } from 'node:fs';
 
 /** Linux counts processor time in hundredths of a second on every architecture that Node runs on. */
 const TICKS = 100;
 
-/** How often memory is looked at, in milliseconds. */
+/** Time between two samples of memory, in milliseconds. */
 const LOOK_EVERY_MS = 50;
 
 /** Processor time of some processes and their descendants since they began, in seconds: a database works in children. */

@@ -17,7 +17,7 @@ else {
   process.exitCode = 1;
 }
 
-/** Whether this process may have fewer files open than the command needs to be loaded. */
+/** True if this process may open fewer files than it needs to load the command. */
 function fewOpenFiles() {
   const opened = [];
   try {

@@ -34,7 +34,7 @@ export const trustedKeys = signal<TrustedKeys>(stored());
 /** Keys that proofs are verified with. */
 export const trust = signal<Trust | undefined>(undefined);
 
-/** Which line of which field is no key. */
+/** A line of a field that is not a verifier key. */
 export class KeyRefused extends Error {
   override readonly name = 'KeyRefused';
   constructor(

@@ -12,13 +12,13 @@ const {
   EVENTSTORE_PASSWORD,
 } = process.env;
 
-/** How often each thing is tried, a second apart: a server takes its time to start. */
+/** Attempts of each step, one a second: a server may still be starting. */
 const ATTEMPTS = 60;
 
 /** The same where it refuses the administrator: a new server does so until it has made its accounts, in seconds. */
 const REFUSALS = 20;
 
-/** What a person can mend, said in one line. */
+/** A failure that the operator can correct. Its message is printed as one line. */
 class Failed extends Error {}
 
 /** Posts to EventStoreDB's API of users, as its administrator, and gives the status. */
@@ -66,7 +66,7 @@ const patiently = async (what) => {
 const OURS = ['$admins', 'plants'];
 const ADMINS = '$admins';
 
-/** What holds for every stream that says nothing else itself. */
+/** Permissions of streams without metadata of their own. */
 const DEFAULT_ACL = {
   $userStreamAcl: { $r: OURS, $w: OURS, $d: ADMINS, $mr: ADMINS, $mw: ADMINS },
   $systemStreamAcl: { $r: ADMINS, $w: ADMINS, $d: ADMINS, $mr: ADMINS, $mw: ADMINS },

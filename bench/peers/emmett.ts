@@ -40,7 +40,7 @@ const handle = CommandHandler({
   initialState: () => 'absent',
 });
 
-/** What the client is answered instead. */
+/** An error that Express answers with this status. */
 const refused = (status: number, message: string) => Object.assign(new Error(message), { status });
 
 /** As a key, once: from a text, jsonwebtoken tries with each request to read a public key, which takes half of it. */

@@ -24,7 +24,7 @@ const OF_MANY_OWNERS = ['state-build', ...READ];
 /** The parts of these workloads, which can be asked for one by one. */
 export const LARGE = [...OF_MANY_OWNERS, 'owner-size'];
 
-/** What is done with a log of so many events that many owners share. */
+/** Workloads on a log of `sizes.events` events that `sizes.owners` owners share. */
 export const largeLog = async (context: Context): Promise<void> => {
   if (!OF_MANY_OWNERS.some(context.wants)) return;
   const { stage, sizes, say } = context;
@@ -154,7 +154,7 @@ const rebuildsToRedis = async (context: Context, dataDir: string, log: string): 
   }
 };
 
-/** How long the trees of a log take to build, in seconds, and the most memory: of its events, then of its state. */
+/** Seconds and peak memory of building the trees of a log: of its events, then of its state. */
 const treeBuilds = async (context: Context, log: string): Promise<void> => {
   const tree = context.stage.newPath('built-tree.db');
   const build = (part: TreeBuild['part']) => async (): Promise<Sample> => {

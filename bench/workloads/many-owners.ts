@@ -16,7 +16,7 @@ const TURNS_EACH = 25;
 /** Each active owner asks once before, so that neither tokens nor pages are new: that takes longer than other warm-ups. */
 const WARM_UPS = 4;
 
-/** Who asks: the active owners by turns that were drawn, or all owners one after the other. */
+/** The order of the requests' owners: drawn from the active ones, or all of them one after the other. */
 type Order = 'zipf' | 'uniform' | 'all in turn';
 
 const WORKLOADS: Readonly<Record<string, Pick<Load, 'kind' | 'connections'> & { readonly order: Order }>> = {
@@ -38,7 +38,7 @@ interface Asked {
   readonly owners: readonly string[];
   /** A file of drawn turns. */
   readonly turns?: string;
-  /** Where the first round begins, and how much further each other one does, which shall not repeat it. */
+  /** The turn that the first round begins with, and the turns that each later round skips, so that none is repeated. */
   readonly from: number;
   readonly step: number;
 }

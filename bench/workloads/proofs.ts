@@ -20,7 +20,7 @@ const CHECKS = 20;
 /** Lists a second of others, while an owner is erased. */
 const LISTS_PER_SECOND = 200;
 
-/** How long lists are measured beside an erasure, and without one, in seconds. It is longer than an erasure takes. */
+/** Seconds for which lists are measured beside an erasure, and without one: longer than an erasure takes. */
 const BESIDE_SECONDS = 10;
 
 /** The parts of this workload, which can be asked for one by one. */
@@ -73,7 +73,7 @@ const listProofs = async (context: Context, proof: () => Promise<string>): Promi
   context.results.add('list-proof, beside the rows', list, 'bytes', [text.length - rows.length]);
 };
 
-/** What `plants check` does with a list proof, without the start of its process. */
+/** Verifies list proofs as `plants check` does, in this process. */
 const listChecks = async (context: Context, target: Target, dataDir: string): Promise<void> => {
   const text = await (await proofOf(target, LONG))();
   const checkpoint = await (await fetched(`${target.url}/log/checkpoint`)).text();

@@ -22,7 +22,7 @@ const CREATING: readonly Store[] = [...LISTING, 'stubbed'];
 interface Workload {
   readonly unit: string;
   readonly of: readonly ContenderName[];
-  /** How many plants the owner has whose lists are read. */
+  /** Plants of the owner whose lists are read. */
   readonly plants?: number;
   /** As many events as connections: beside it, a loop commits them together, and nobody can share a commit better. */
   readonly together?: number;

@@ -142,7 +142,7 @@ export class Auditor {
     }
     const fault = treeFault(await this.store.tree());
     if (fault !== undefined) await this.#raise({ ...broken(fault), raisedAt: this.#now() });
-    // Where the last leaf is not in place, the log or the tree was altered: nothing is appended before a recheck.
+    // If the last leaf is not in place, the log or the tree was altered: nothing is appended before a recheck.
     if (this.#distrusts || !(await isLastInPlace(this.log, this.store))) {
       await this.#recheck(signal);
       if (signal.aborted) return;

@@ -49,7 +49,7 @@ const MAX_NODES = 10_000;
  */
 const STATE_WAIT_MS = 5_000;
 
-/** Which events a bundle is to hold. */
+/** The events that a bundle holds. */
 export interface BundleQuestion {
   /** The first one: its index, or a position of the log, which has leading zeros. The very first one without it. */
   readonly from: string | undefined;

@@ -22,7 +22,7 @@ const READS_AT_ONCE = 16;
 /** Events of a plant in one read. */
 const PAGE = 100;
 
-/** Which page of whose list. */
+/** A page of an owner's list. */
 export interface ListAsked {
   readonly owner: string;
   /** Only plants with greater ids. */

@@ -167,7 +167,7 @@ export class PublishedTree {
     for await (const event of this.#after(mark)) {
       if (index === Math.min(mark.index + MARK_EVERY, tree.size)) return undefined;
       if (event.position >= position) {
-        // Where none stands at the position, the next one tells whether one did.
+        // The first event at or after the position decides.
         const entry = await this.#checked(event, index);
         return event.position === position ? entry : undefined;
       }

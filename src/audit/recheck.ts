@@ -102,7 +102,7 @@ export const recheck = async (
   if (tree.size === 0) return undefined;
   const signed = await store.latestCheckpoint();
   const known = progress.tree.size <= tree.size ? progress : new RecheckProgress();
-  // What was read before was compared with the tiles, but with a checkpoint that may be older.
+  // Earlier passes compared the log with the tiles, but perhaps with an older checkpoint.
   const isOther = signed !== undefined && signed.size <= known.tree.size && !(await hasRoot(store, signed));
   // The state of fewer events than were read before does not come back.
   const from = signed !== undefined && known.state.isPast(signed) ? new RecheckProgress() : known;

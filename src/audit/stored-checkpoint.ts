@@ -42,7 +42,7 @@ export const faultOfLatest = (
     ? `it has ${size} leaves, but ${latest.size} were signed`
     : faultOfCheckpoint(latest, keys);
 
-/** Which keys the checkpoints of a log are signed with. */
+/** The keys that may have signed the checkpoints of a log. */
 export interface KnownKeys {
   readonly keys: readonly VerifierKey[];
   /** All checkpoints of more events than that are by these keys; none need be, without it. */

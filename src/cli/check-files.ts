@@ -100,7 +100,7 @@ async function* unpacked(
   try {
     yield* unpacker as AsyncIterable<Uint8Array>;
   } catch (error) {
-    // Where much follows the end of the compressed data, the unpacker stops reading, and the pipeline is aborted.
+    // If many bytes follow the end of the compressed data, the unpacker stops reading, and the pipeline is aborted.
     if (!unpacker.readableEnded || (error as Error).name !== 'AbortError') throw error;
   }
   await packed.drain();

@@ -87,7 +87,7 @@ export const withStoresHere = async (config: Config, needed: StoresNeeded, run: 
     await model?.close();
     await log?.close();
   }
-  // What goes on trying to open a store would keep the process for ten seconds.
+  // A store that is still being opened would keep the process for ten seconds.
   if (partial) process.exit();
 };
 

@@ -11,7 +11,7 @@ import { operatorHere } from './operator.js';
 import { type StoresNeeded } from './operations-here.js';
 import { settings } from './settings.js';
 
-/** Which service a command is for, and how it prints. */
+/** Options of a command that asks a service for operations. */
 export interface OperateOptions {
   readonly url?: string;
   readonly tokenFile?: string;

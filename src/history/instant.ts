@@ -27,7 +27,7 @@ export const parseInstant = (text: string): Instant | undefined => {
   const local = new Date(0);
   local.setUTCFullYear(fields[0], fields[1] - 1, fields[2]); // Date.UTC takes the year 26 for 1926
   local.setUTCHours(fields[3], fields[4], fields[5]);
-  // What rolls over into the next minute, day or month was none.
+  // A time that rolls over into the next minute, day or month, such as 30 February, is refused.
   const written = `${year}-${month}-${day}T${hour}:${minute}:${second}`;
   if (local.toISOString().slice(0, 19) !== written) return undefined;
   const [east, past] = [Number(offsetHours ?? 0), Number(offsetMinutes ?? 0)];

@@ -12,7 +12,7 @@ import { actorOf, cloudTypeOf, decidedAtOf } from './cloud-event.js';
 import { type Instant } from './instant.js';
 import { yieldToLoop } from '../runtime/event-loop.js';
 
-/** Which events are meant: those for which all of it holds. */
+/** Selects events that meet all of these conditions. */
 export interface EventFilter {
   /** Events of this owner's plants and requests. */
   readonly owner?: string | undefined;

@@ -78,7 +78,7 @@ interface Representation {
   readonly body: string | Uint8Array;
 }
 
-/** Which representation of its content an answer sends: none to a client that has it, or one that is compressed. */
+/** Chooses the representation that is sent: 304 to a client that has it, gzip, or the content as it is. */
 export class Representations {
   readonly #gzip = new BoundedGzip();
 

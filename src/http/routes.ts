@@ -4,7 +4,7 @@ import createRouter, { type HTTPMethod } from 'find-my-way';
 /** The methods of the API. */
 export const METHODS = ['GET', 'HEAD', 'POST', 'DELETE'] as const;
 
-/** Which methods each path knows, so that another one is answered with 405 and `Allow`, not with 404. */
+/** The methods of each path, so that other methods are answered with 405 and `Allow`, not with 404. */
 export class KnownRoutes {
   readonly #router = createRouter({ maxParamLength: Infinity });
   readonly #methods = new Set<HTTPMethod>();

@@ -109,7 +109,7 @@ export class LogHead {
       this.#timer = undefined;
       const now = monotonicMs();
       if (now - this.#wantedAt > WANTED_MS + this.windowMs) return;
-      // Where it fails, lists find no sample that is young enough, ask by themselves, and say so.
+      // If it fails, lists find no sample that is young enough, ask the log themselves, and report its failure.
       this.#ask(now).catch(() => undefined);
       this.#sampleLater();
     }, pause);

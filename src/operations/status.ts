@@ -271,7 +271,7 @@ const generationStatus = (
   problem,
 });
 
-/** Which processes cannot append, and why, by their reports and by this process's own appends. */
+/** The processes that cannot append, with reasons, from their reports and this process's own appends. */
 const logProblems = (processes: readonly ProcessReport[], here: AppendHealth): string[] => {
   const reported = processes.flatMap(({ host, pid, eventLog }) =>
     eventLog && eventLog.state !== 'ok' ? [{ who: `${host}/${pid}`, ...eventLog }] : [],

@@ -72,7 +72,7 @@ export const verifyState = async (
     const signed = await signedState(tree, options.signal);
     if (!signed) return undefined;
     const found = await compare(log, signed, options);
-    // What an erasure has removed from the log is in the state until a checkpoint is signed behind it.
+    // Events that an erasure has removed from the log are in the state until the next checkpoint is signed.
     if (found.differing === 0 || (await erasureAcross(log, [signed.position])) === undefined) return found;
     do {
       if (monotonicMs() > giveUp) return undefined;

@@ -157,8 +157,8 @@ export class Runner {
   }
 
   /**
-   * Whoever has read what an owner had created, and redacted events in place of the deletions, has plants that no event removes.
-   * Where that erasure is recorded, reading on from here does not help.
+   * A reader of the creations that finds redacted events in place of the deletions keeps plants that no event removes.
+   * If that erasure is recorded already, reading on from here does not remove them.
    */
   async #explained(error: unknown): Promise<Error> {
     const known = error instanceof Error ? error : new Error(String(error));

@@ -179,7 +179,7 @@ export class Supervisor {
     if (!building) this.#progress = undefined;
     // A newer version may be at work: generations are kept up to date, and nothing else is done.
     if (state.blockedByUnknownEvent) return true;
-    // Where this has changed something, what was read before is stale.
+    // If this has changed something, `look` is stale.
     if (promoted && (await this.#keep(promoted, look))) return false;
     if (active === undefined && (await this.#beginFirst(look))) return false;
     if (active !== undefined) await this.#dropUnused(look);

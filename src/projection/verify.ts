@@ -139,7 +139,7 @@ export const verify = async (
     if (found.differing === 0) return found;
     // The fold of a log of which events are erased meanwhile is none.
     if ((await log.readLast(ERASURES_STREAM))?.revision !== before.revision) continue;
-    // Where streams are erased one after the other, that is recorded later.
+    // If streams are erased one after the other, the erasure is recorded only after the last one.
     if (!found.erasing || repetitions === MAX_ERASING) return found;
     repetitions += 1;
   }

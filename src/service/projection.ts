@@ -118,7 +118,7 @@ export const startProjector = (
     verifierOf(log, model, config, load, logger, onCompared),
   );
   const stop = resources.run((signal) => projector.run(signal));
-  // Where no write waits in this process for its list, the lease is given back before connections have ended.
+  // Without the role api no write waits for its list here, so the lease is given back before connections end.
   if (!config.roles.has('api'))
     shutdown.onBegin(() => {
       void stop();

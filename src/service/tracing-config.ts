@@ -7,7 +7,7 @@ const SAMPLERS = [
 export type SamplerName = (typeof SAMPLERS)[number];
 
 /**
- * Which traces are made, and where they go. The other variables of OpenTelemetry, the header fields' secret among
+ * The sampling of traces, and their collector. The other variables of OpenTelemetry, the header fields' secret among
  * them, are read by OpenTelemetry itself.
  */
 export interface TracingConfig {
@@ -20,7 +20,7 @@ export interface TracingConfig {
 /** Undefined where nothing is traced. Throws ConfigError. */
 export const tracing = (env: Environment): TracingConfig | undefined => {
   const endpoint = given(env, 'OTEL_EXPORTER_OTLP_ENDPOINT');
-  // What is set for other services as well counts only where this one traces.
+  // Without an endpoint the other variables have no effect: they may be meant for other services.
   if (endpoint === undefined) return undefined;
   const sampler = oneOf(env, 'OTEL_TRACES_SAMPLER', SAMPLERS);
   const share = setting(env, 'OTEL_TRACES_SAMPLER_ARG');

@@ -17,7 +17,7 @@ import { quoted } from './refused.js';
  * tree, and its root.
  */
 export interface Checkpoint {
-  /** Which log it is of: one line, not empty. The name of the log's key is the same. */
+  /** The name of the log: one line, not empty. The log's key has the same name. */
   readonly origin: string;
   /** Leaves in the tree. */
   readonly size: number;

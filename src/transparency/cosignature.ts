@@ -66,7 +66,7 @@ export const cosignaturesOf = (
   return [...found.values()];
 };
 
-/** Which witnesses have to have cosigned a checkpoint, and how many of them. */
+/** Witnesses, and the number of them that must have cosigned a checkpoint. */
 export interface WitnessDemand {
   readonly witnesses: readonly VerifierKey[];
   readonly required: number;

@@ -32,7 +32,7 @@ const hashIn = (encoded: unknown): Hash | undefined => {
 
 /**
  * The hash in the tree of an event with this leaf: that of an erased event is not the hash of what stands in its place.
- * Whether it was erased rightly is for ErasedEvents to say.
+ * Does not check that it was erased rightly: ErasedEvents does.
  */
 export const hashInTree = (event: ErasableEvent, leaf: Uint8Array): Hash =>
   erasedHash(event) ?? leafHash(leaf);

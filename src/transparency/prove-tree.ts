@@ -63,7 +63,7 @@ const pathBetween = (first: number, second: number): Leaves[] => {
       from = split;
     }
   }
-  // Where `first` is one complete subtree at the left edge, its root is the first tree's, which the verifier has.
+  // If `first` is one complete subtree at the left edge, its root is the first tree's, which the verifier has.
   if (from > 0) path.push({ from, to });
   return path.reverse();
 };

@@ -10,7 +10,7 @@ import { cosignedBy, hashesOf, openSigned, type Signed, type Trust } from './sig
 export interface Receipt {
   /** The leaf: canonical JSON of the event (RFC 8785), here as the value that it is of. */
   readonly event: unknown;
-  /** Which leaf of the tree it is, from 0. */
+  /** The index of the leaf in the tree, from 0. */
   readonly index: number;
   /** Hashes in base64, from the leaf up (RFC 9162, section 2.1.3). */
   readonly proof: readonly string[];
@@ -39,7 +39,7 @@ export const tlogProofText = (
 
 /** An event that is proven to be in the log. */
 export interface ProvenEntry extends Signed {
-  /** Which event of the log it is, from 0. */
+  /** The index of the event in the log, from 0. */
   readonly index: number;
   /** Base64 of its leaf's hash, which the tree holds. */
   readonly hash: string;

@@ -43,7 +43,7 @@ export const serveWitness = async (
       requestTimeout: REQUEST_MS,
       headersTimeout: HEADERS_MS,
       keepAliveTimeout: KEEP_ALIVE_MS,
-      // How often both are looked at
+      // Milliseconds between two checks of both timeouts.
       connectionsCheckingInterval: 1_000,
     },
     (request, response) => {

@@ -9,7 +9,7 @@ import { type ErasingStores, MARKER } from '../support/erasing-stores.js';
 import { all } from '../support/log-events.js';
 import { until } from '../support/waiting.js';
 
-/** What the erasure of an owner does on any log. `left` says where the owner is found past everything that reads it. */
+/** The erasure of an owner, on any log. `left` gives the owner's remains in the store, read past its interface. */
 export const eraserContract = (opened: () => ErasingStores, left: () => readonly string[]): void => {
   it('leaves nothing of the owner, and every leaf hash as it was', async () => {
     const stores = opened();

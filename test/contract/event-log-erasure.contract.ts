@@ -22,7 +22,7 @@ interface Owned {
   readonly after: Position;
 }
 
-/** What every EventLog does when events are erased. `open` opens one and the same log again and again. */
+/** The erasure of events, on any EventLog. `open` opens one and the same log again and again. */
 export const eventLogErasureContract = (name: string, open: () => Promise<EventLog>): void => {
   describe(`the contract of erasing: ${name}`, () => {
     let log: EventLog;

@@ -26,7 +26,7 @@ import {
 import { until } from '../support/waiting.js';
 
 /**
- * What every EventLog does. `open` opens one and the same log again and again, which may hold events of others
+ * The contract of every EventLog. `open` opens one and the same log again and again, which may hold events of others
  * and of earlier runs.
  */
 export const eventLogContract = (name: string, open: () => Promise<EventLog>): void => {

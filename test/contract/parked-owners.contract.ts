@@ -65,7 +65,7 @@ const neighbourOf = (owner: string): string => {
 };
 const NEIGHBOUR = neighbourOf(OWNER);
 
-/** What every read model guarantees about owners whose events cannot be read; `open` as in the contract of read models. */
+/** The part of the read models' contract that is about blocked owners; `open` as in readModelContract. */
 export const parkedOwnersContract = (
   name: string,
   open: (logIdentity: string) => Promise<ReadModelStore>,

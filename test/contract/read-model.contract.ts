@@ -43,7 +43,7 @@ const remove = (n: number, owner: string, id: number): RowChange => ({
   row: undefined,
 });
 
-/** What happened after the `from`-th place up to the `upTo`-th in the partitions of these changes, and in `also`. */
+/** These changes, and the partitions of `also`, as partition changes that move from the place `from` to `upTo`. */
 const between = (
   from: number,
   upTo: number,
@@ -98,7 +98,7 @@ const ownersOf = async (model: ReadModelStore, generation: Generation): Promise<
 };
 
 /**
- * What every read model guarantees. `open` gives an instance for the log of that identity; called again with the
+ * The contract of every read model. `open` gives an instance for the log of that identity; called again with the
  * same one, it gives a second instance on the same store.
  */
 export const readModelContract = (
@@ -989,7 +989,7 @@ export const readModelContract = (
     });
 
     describe('reached', () => {
-      /** Whether a promise has settled, without waiting for it. */
+      /** True if a promise has settled, without waiting for it. */
       const settled = async (promise: Promise<unknown>): Promise<boolean> => {
         await nextTurn();
         const pending = Symbol('pending');

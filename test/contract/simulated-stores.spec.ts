@@ -14,7 +14,7 @@ import { treeStoreContract } from './tree-store.contract.js';
 // A planted fault, for `npm run simulate:others`.
 const faulty = PLANTED_FAULTS.find(({ name }) => name === process.env.SIMULATED_FAULT)?.mutant ?? {};
 
-// What the simulator puts in the place of the stores has to be what the stores are.
+// The simulator's stores pass the contracts of the stores that they replace.
 const log = new LogServer(REAL_HOST, () => 0, faulty.log);
 const openLog = (manners?: LogManners) => {
   const opened = new SimulatedEventLog(log, { reads: realConnection(), appends: realConnection() }, manners);

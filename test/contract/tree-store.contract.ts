@@ -54,7 +54,7 @@ const alarm = (message: string): Alarm => ({
   raisedAt: '2026-01-01T00:00:00.000Z',
 });
 
-/** What every store of a tree guarantees. `open` opens a new one. */
+/** The contract of every store of a tree. `open` opens a new one. */
 export const treeStoreContract = (name: string, open: () => Promise<TreeStore>): void => {
   describe(`the tree store contract: ${name}`, () => {
     let store: TreeStore;

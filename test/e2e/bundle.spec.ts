@@ -11,7 +11,7 @@ import { PYTHON } from '../support/python-check.js';
 import { served } from '../support/http-client.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
-/** Whether there is a program that gives a command a terminal. */
+/** True if script(1) is there, which gives a command a terminal. */
 const TERMINALS = spawnSync('script', ['--version']).status === 0;
 
 const PLANTS = 20;

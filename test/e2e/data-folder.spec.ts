@@ -7,7 +7,7 @@ import { TestService } from '../support/service.js';
 import { STORES } from '../support/stores-of-this-run.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
-/** Who may write whatever the permissions say. */
+/** True for root, who may write whatever the permissions say. */
 const isRoot = process.getuid?.() === 0;
 
 (STORES === 'embedded' ? describe : describe.skip)('a folder that a service uses', () => {

@@ -112,7 +112,7 @@ class Greenhouse {
 
 const FILES = ['', '-wal', '-shm'] as const;
 
-/** What the short form looks at. */
+/** The cases of the short form. */
 const SHORT = ['lists-wal removed', 'lists cut in half', 'tree.db-wal removed'];
 
 const casesOf = (store: string): [file: string, way: string, take: (file: string) => void][] =>
@@ -129,7 +129,7 @@ const writtenOver = (file: string): void => {
   copyFileSync(file.endsWith('tree.db') ? activeLists(data) : join(data, 'tree.db'), file);
 };
 
-/** What a person moves away who does what the words say. */
+/** Removes a file or folder, as an operator would who follows the message. */
 const clear = (path: string): void => {
   rmSync(path, { recursive: true, force: true });
 };
@@ -198,7 +198,7 @@ const cases = ROUNDS > 1 ? it.concurrent : it;
         take(house.at(name));
         const isTold = async (): Promise<boolean> =>
           (await house.metrics()).includes('auditor_state{state="disconnected"} 1') || house.service.hasEnded;
-        // What SQLite has in memory hides until the next start that a file was cut.
+        // SQLite answers from its memory, so that a file that was cut is noticed only at the next start.
         const isHidden = name !== 'tree.db-shm' && /trunc|half|written/.test(way);
         await (isHidden ? house.write(BEFORE) : house.until(`${name} ${way} is noticed`, isTold));
         const reasons = house.service.logged

@@ -14,14 +14,14 @@ import { HttpClient } from '../support/http-client.js';
 import { sampleMetadata } from '../support/log-events.js';
 import { TestService } from '../support/service.js';
 
-/** How long each hostile client goes on, in seconds: a minute is the long form. */
+/** The time of each attack, in seconds: 60 in the long form. */
 const SECONDS = Number(process.env.HOSTILE_SECONDS ?? '1');
 const LONG = SECONDS > 10;
 
-/** What the service may take at most, in bytes (VmHWM). */
+/** The most memory of the service, in bytes (VmHWM). */
 const MOST_MEMORY = 300 * 1024 * 1024;
 
-/** How much longer than without the hostile client lists of others may take, at the 99th percentile. */
+/** The greatest ratio of the 99th percentile of other clients' lists during an attack to that without one. */
 const MOST_SLOWER = 3;
 
 /** Lists that the fair client asks for in a second. */
@@ -62,7 +62,7 @@ const serve = async (settings: Besides['settings']): Promise<void> => {
   await http.service.ready();
 };
 
-/** What the clients find: plants of the fair owner, the longest lists, and a plant with a long history. */
+/** Fills the log with plants of the fair owner, the longest lists, and a plant with a long history. */
 const fill = async (log: EventLog): Promise<Position> => {
   const longest = '\u{1f335}'.repeat(200);
   const plants = [
@@ -118,18 +118,18 @@ const megabytes = (bytes: number): string => `${Math.round(bytes / 1024 / 1024)}
 const milliseconds = ({ p50, p99, greatest }: FairFigures): string =>
   [p50, p99, greatest].map((time) => time.toFixed(1)).join(' / ');
 
-/** Whether a line of the log tells of a request that was refused or aborted, by somebody who is not known. */
+/** True for a line of the log about a refused or aborted request without a valid token. */
 const isOfStranger = ({ owner, code, msg }: Record<string, unknown>): boolean =>
   owner === undefined && (code !== undefined || msg === 'request aborted');
 
-/** What else holds for a service under one attack. */
+/** The settings and assertions of one attack. */
 interface Besides {
   /** Settings of the service. */
   readonly settings?: () => Readonly<Record<string, string>>;
   readonly token?: (owner: string) => Promise<string>;
   /** Called when the service has been asked once, before the attack. */
   readonly before?: () => void;
-  /** What a fair client does meanwhile, beside its lists. */
+  /** Requests of a fair client during the attack, beside its lists. */
   readonly meanwhile?: () => Promise<void>;
   readonly after?: () => void;
 }

@@ -11,7 +11,7 @@ import {
 import { CLI } from '../support/http-cli.js';
 import { TestService } from '../support/service.js';
 
-/** What a list of these plants is, byte for byte. */
+/** The body of a list of these plants, byte for byte. */
 const listOf = (plants: readonly Houseplant[]): string =>
   `[${plants.map(({ name, tag }) => `{"name":${JSON.stringify(name)},"tag":${JSON.stringify(tag)}}`).join(',')}]`;
 

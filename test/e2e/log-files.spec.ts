@@ -37,7 +37,7 @@ const BEFORE = 20;
   const names = async (): Promise<string[]> =>
     (JSON.parse((await http.list('?limit=1000')).text) as { name: string }[]).map(({ name }) => name);
   const all = Array.from({ length: BEFORE }, (_, id) => `${id}`);
-  /** What the process has logged about its event log. */
+  /** The messages that the process has logged about its event log. */
   const logged = (): string[] =>
     service.logged
       .filter(({ eventLog, msg }) => eventLog !== undefined && !String(msg).includes('is being saved'))

@@ -16,12 +16,12 @@ import { temporaryFolder } from '../support/temporary-folder.js';
 import { STORES } from '../support/stores-of-this-run.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 
-/** Whether there is a program that gives a command a terminal. */
+/** True if script(1) is there, which gives a command a terminal. */
 const TERMINALS = spawnSync('script', ['--version']).status === 0;
 
 const PLANTS = 200;
 
-/** What does not depend on the stores is tried once, and on a server that TEST_EVENTSTORE_URL names. */
+/** Tests that do not depend on the stores run once, and on a server that TEST_EVENTSTORE_URL names. */
 const embeddedOnly = STORES === 'embedded' || process.env.TEST_EVENTSTORE_URL ? it : it.skip;
 
 describe('the commands of operators, beside a running service', () => {

@@ -12,7 +12,7 @@ const elsewhere = join(folder, 'elsewhere');
 const plants = join(elsewhere, 'node_modules', '.bin', 'plants');
 const env = { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', DATA_DIR: join(folder, 'data') };
 
-/** What npm gets: how this machine reaches its registry (proxies, certificates), and nothing of the npm that runs this. */
+/** The environment of npm: its registry, proxies and certificates, without the variables of the npm that runs this. */
 const npmEnv = Object.fromEntries(
   Object.entries(process.env).filter(([name]) => !/^npm_|^NODE_(?:OPTIONS|V8_COVERAGE)$/.test(name)),
 );

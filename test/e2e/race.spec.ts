@@ -16,7 +16,7 @@ const shown = (answer: Answer): string =>
 const both = async (one: Promise<Answer>, other: Promise<Answer>): Promise<string> =>
   (await Promise.all([one, other])).map(shown).join(', ');
 
-/** How often each pair of answers came, whichever came first. */
+/** Counts each pair of answers, in any order. */
 const pairsOf = (pairs: readonly string[]): Record<string, number> => {
   const counts: Record<string, number> = {};
   for (const pair of pairs) {

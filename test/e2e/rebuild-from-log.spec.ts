@@ -20,13 +20,13 @@ const PLANTS = 500;
 const EVENTS_OF_A_PLANT = 5;
 const EVENTS = OWNERS * PLANTS * EVENTS_OF_A_PLANT;
 
-/** How many appends may wait in the log at once. */
+/** The most appends that wait in the log at once. */
 const APPENDS_AT_ONCE = 5_000;
 
 const ownerOf = (number: number): string => `owner ${number}`;
 const nameOf = (owner: number, id: number): string => `plant ${id} of ${owner} at last`;
 
-/** What a list of each of the owners is in the end. */
+/** The list that each owner has in the end. */
 const listOf = (owner: number): string =>
   JSON.stringify(Array.from({ length: PLANTS }, (_, at) => ({ name: nameOf(owner, at + 1), tag: '' })));
 
@@ -59,7 +59,7 @@ const appendHistory = async (dataDir: string): Promise<void> => {
   }
 };
 
-/** What stands in the read model's file, whoever else uses it. */
+/** The generations in the read model's folder, and their positions, read beside the service. */
 const inReadModel = (dataDir: string): { generations: string[]; least: string; greatest: string } => {
   const lists = join(dataDir, 'lists');
   const active = readPointer(lists)?.active;

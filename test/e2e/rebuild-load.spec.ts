@@ -11,13 +11,13 @@ import { TestService } from '../support/service.js';
 import { SteadyTraffic } from '../support/steady-run.js';
 import { STORES } from '../support/stores-of-this-run.js';
 
-/** How many events there are before: `npm run test:all -- --lane rebuild` takes 200,000. */
+/** Events in the log before the rebuild: `npm run test:all -- --lane rebuild` takes 200,000. */
 const EVENTS = Number(process.env.REBUILD_EVENTS ?? 6_000);
 
 /** The long form measures, on a machine that has nothing else to do. */
 const MEASURES = process.env.REBUILD_EVENTS !== undefined;
 
-/** How long lists are measured without a rebuild, in milliseconds. */
+/** Milliseconds for which lists are measured without a rebuild. */
 const IDLE_MS = MEASURES ? 20_000 : 1_000;
 
 const OWNERS_BEFORE = 50;

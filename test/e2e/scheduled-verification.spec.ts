@@ -33,7 +33,7 @@ it('finds damaged rows by itself, rebuilds where VERIFY_REBUILD=on, and shows th
   };
   await until(async () => {
     const { lastRebuild, problems, processes } = await status();
-    // What a process has verified is told a moment later.
+    // A process reports its verification a moment after it ends.
     return (
       lastRebuild?.outcome === 'promoted' && problems.length === 0 && processes[0]?.verified?.differing === 0
     );

@@ -10,7 +10,7 @@ import { TestService } from '../support/service.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
-/** What runs where a command is called, and what it is told of it. */
+/** The places in which a command is called: with a service there or elsewhere, or with none. */
 const SITUATIONS = {
   'a service runs here': 'here',
   'none runs': 'none',
@@ -53,7 +53,7 @@ const words = (args: readonly string[], folder: string): string[] => [
 ];
 
 describe('what an operator asks for', () => {
-  /** What each command printed in a situation, and its exit status. */
+  /** Output and exit status of each command, by situation. */
   const printed: Record<string, unknown[]> = {};
 
   describe.each(Object.entries(SITUATIONS))('%s', (_name, situation) => {

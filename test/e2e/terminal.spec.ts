@@ -10,7 +10,7 @@ import { sampleMetadata } from '../support/log-events.js';
 import { served } from '../support/http-client.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
-/** Whether there is a program that gives a command a terminal. */
+/** True if script(1) is there, which gives a command a terminal. */
 const TERMINALS = spawnSync('script', ['--version']).status === 0;
 
 const PLANTS = 5;
@@ -20,9 +20,9 @@ interface Run {
   readonly command: string;
   readonly args: () => readonly string[];
   readonly says: RegExp;
-  /** Whether it shows a bar on a terminal. */
+  /** True if it shows a progress bar on a terminal. */
   readonly progress?: true;
-  /** What it prints where nobody looks, if that is something else. */
+  /** Its output without a terminal, where that differs. */
   readonly piped?: RegExp;
 }
 

@@ -3,9 +3,9 @@ import { availableParallelism } from 'node:os';
 /** A part of `npm run test:all`. */
 export interface Lane {
   readonly name: string;
-  /** What it looks for, in a line. */
+  /** The faults that it looks for, in a line. */
   readonly what: string;
-  /** How long it takes on two cores that do nothing else, in minutes. */
+  /** Its duration on two quiet cores, in minutes. */
   readonly minutes: number;
   /** The arguments of Node. */
   readonly run: readonly string[];

@@ -8,7 +8,7 @@ import { delimiter, join } from 'node:path';
 import { temporaryFolder } from '../support/temporary-folder.js';
 import { jest, QUICK, WORKERS } from './lanes.js';
 
-/** How long npm may take to bring a version, in milliseconds. */
+/** The longest installation of a version by npm, in milliseconds. */
 const INSTALL_MS = 300_000;
 
 const [, , version = ''] = process.argv;

@@ -2,19 +2,19 @@ import { appendFileSync, mkdirSync } from 'node:fs';
 import { basename } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 
-/** Where failures are kept until the end of all lanes, when they are printed once more. */
+/** The folder that keeps failures until the end of all lanes, when they are printed once more. */
 export const FAILURES_FOLDER = 'build/failures';
 
 /** The least time between two lines of progress, in milliseconds: a run of 20 minutes must not print thousands. */
 const PROGRESS_MS = 15_000;
 
-/** How much is printed of a file's failures at once, in characters: a difference of two long texts has millions. */
+/** The most characters that are printed of a file's failures at once: a difference of two long texts has millions. */
 const FAILURE_LENGTH = 6_000;
 
-/** How much of that is printed once more at the end, without the lines of the test: CI keeps some 4,000 characters. */
+/** The part that is printed once more at the end, without the lines of the test: CI keeps some 4,000 characters. */
 const REPEATED_LENGTH = 2_000;
 
-/** How many of the slowest files are named at the end. */
+/** Files that are named at the end, the slowest first. */
 const SLOWEST = 5;
 
 /** As much as is used of https://jestjs.io/docs/configuration#custom-reporters */
@@ -27,7 +27,7 @@ interface Results {
   readonly numPendingTestSuites: number;
 }
 
-/** How far Jest is after a file of tests. */
+/** Jest's counts after a file of tests. */
 interface Progress {
   readonly numPassedTests: number;
   readonly numFailedTests: number;

@@ -8,11 +8,11 @@ export interface Ran {
   readonly name: string;
   readonly passed: boolean;
   readonly seconds: number;
-  /** What it printed, where that was kept. */
+  /** Its output; empty where that was printed. */
   readonly output: string;
 }
 
-/** How a program is run. */
+/** Options of a program's run. */
 export interface How {
   readonly env?: Readonly<Record<string, string>> | undefined;
   /** Keeps its output for the caller instead of printing it. */

@@ -17,7 +17,7 @@ export const isExplained = (history: readonly Operation[]): boolean =>
  * happened at any moment after its start, or never.
  */
 const isLinearizable = (history: readonly Operation[]): boolean => {
-  // What has certainly not happened has no moment.
+  // Operations that certainly did not happen have no moment.
   const operations = history
     .filter(
       ({ outcome, wish }) =>

@@ -7,7 +7,7 @@ import { namespaced } from './stores-of-this-run.js';
 
 /** An EventStoreDB for one test file. */
 export interface TestEventStore {
-  /** Which one it is, for people. */
+  /** The kind of server, for output. */
   readonly kind: 'TEST_EVENTSTORE_URL' | 'stand-in';
   /** With a namespace that nobody else has, so that what others left in the same server does not matter. */
   readonly url: string;

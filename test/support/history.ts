@@ -31,7 +31,7 @@ export interface Operation {
   /** One clock counts the starts and ends of all operations: what ended before another started came before it. */
   readonly started: number;
   readonly ended: number;
-  /** Which process answered, from 1; operations that were tried in several count for the last. */
+  /** The process that answered, from 1; the last one of an operation that was tried in several. */
   readonly life: number;
   readonly outcome: Outcome;
 }
@@ -79,7 +79,7 @@ export const violationsOf = (
   const byId = new Map(operations.map((operation) => [operation.id, operation]));
   checkAnswers(operations, report);
   checkLog(all, report);
-  // What operators and the service record is not about plants, such as which checkpoints were signed.
+  // Records of operators and of the service, such as signed checkpoints, are not about plants.
   const log = all.filter(({ stream }) => !stream.startsWith(OPERATION_STREAMS));
   const written = explain(log, byId, report);
   checkWrites(operations, written, report);

@@ -45,7 +45,7 @@ export class LoadClient {
         (await this.#expect('GET', '/plants', 200, listOf(this.#plants))) &&
         (this.#plants.length < 5 ||
           ((await this.#expect('DELETE', `/plants/${oldest}`, 204)) && this.#plants.shift() !== undefined));
-      // What a request that failed has done is not known: go on with plants that are.
+      // The effect of a failed request is not known: go on with plants of a new owner.
       if (!well) await this.#newOwner();
       if (this.pauseMs > 0) await delay(this.pauseMs);
     }

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 /** In the words of a service's settings. */
 export type StoreUrls = Readonly<{ EVENT_LOG?: string; READ_MODEL?: string }>;
 
-/** Which stores the end-to-end tests of this run are about: jest.config.js sets it. */
+/** The stores of the end-to-end tests of this run; jest.config.js sets it. */
 export const STORES = (globalThis as { STORES?: 'embedded' | 'servers' }).STORES ?? 'embedded';
 
 /** New stores for one service. On servers, a namespace and the log's own identity keep them apart from all others. */

@@ -50,7 +50,7 @@ const service = (name: string): Service => {
 const processes = services.filter(([, { environment }]) => environment?.ROLES !== undefined);
 const runsOnce = ({ restart }: Service): boolean => restart === 'no';
 
-/** What `.env.example` sets, by name. */
+/** The values of `.env.example`, by name. */
 const example = new Map(
   readFileSync('.env.example', 'utf8')
     .split('\n')
@@ -350,7 +350,7 @@ describe('the Dockerfile', () => {
     expect(new Set(ignored.slice(1).filter((line) => line !== ''))).toEqual(
       new Set(sources.map((source) => `!${source}`)),
     );
-    // What the build reads without naming it.
+    // Files that the build reads although no command names them.
     for (const file of ['.swcrc', 'nest-cli.json', 'tsconfig.json']) expect(sources).toContain(file);
   });
 

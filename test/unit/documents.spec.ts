@@ -45,7 +45,7 @@ it.each(DOCUMENTS.filter((name) => name !== 'CHANGELOG.md'))(
 
 const COMMANDS = await addCommands(new Command('plants'));
 
-/** What of a command line does not exist: the command, or one of its options. */
+/** The names in a command line that do not exist: the command, or its options. */
 const unknownIn = (line: string): string[] => {
   const [name = '', ...words] = line.split(/\s+/);
   const command = COMMANDS.commands.find((one) => one.name() === name);

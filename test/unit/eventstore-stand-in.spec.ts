@@ -19,7 +19,7 @@ const event = (type = 'Noted', data: Record<string, unknown> = { text: 'green' }
 const bytesEvent = (size: number) => binaryEvent({ type: 'Bytes', data: new Uint8Array(size) });
 const fresh = (): string => `stand-in-${randomUUID()}`;
 
-/** What an error says that the adapter can look at. */
+/** The fields of the error that a promise is rejected with. */
 async function refusal(promise: Promise<unknown>): Promise<Record<string, unknown>> {
   const error: unknown = await promise.then(
     () => undefined,

@@ -19,7 +19,7 @@ interface Shown {
 
 const read = async (): Promise<Shown> => {
   const note = await lastCheckpoint();
-  // Who has cosigned is shown; the newest checkpoint may have to wait for its witnesses.
+  // Cosignatures are shown, and none is required: the newest checkpoint may still wait for its witnesses.
   return { note, result: await verifyCheckpoint(note, { ...trustNow(), required: 0 }) };
 };
 

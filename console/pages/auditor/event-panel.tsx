@@ -34,7 +34,7 @@ const read = async (index: number, signal: AbortSignal): Promise<Shown> => {
     inclusionOf(index, checkpoint, signal),
   ]);
   const leaf = leaves[index % BUNDLE_EVENTS] ?? new Uint8Array();
-  // Who has cosigned is shown; the newest checkpoint may have to wait for its witnesses.
+  // Cosignatures are shown, and none is required: the newest checkpoint may still wait for its witnesses.
   const result = await verifyEntry(leaf, proof, { ...trustNow(), required: 0 });
   return { leaf: textOf(leaf) ?? '', proof, result };
 };

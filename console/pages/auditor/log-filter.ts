@@ -1,4 +1,4 @@
-/** Which events of the log are looked at: the same filters as those of `GET /audit/events`, here over the leaves of the tree. */
+/** Filters of the log's events: those of `GET /audit/events`, applied here to the leaves of the tree. */
 import { type LogEvent } from '../../../src/transparency/event.js';
 import { isObject } from '../../../src/transparency/json.js';
 import { encodeOwner } from '../../../src/transparency/state.js';

@@ -147,7 +147,7 @@ export class PlantList {
     const others = plants.filter(({ id }) => id !== plant.id);
     const [first] = plants;
     const last = plants.at(-1);
-    // Which ids are before this page is not known here.
+    // The ids before this page are not known here.
     const isBefore = this.place.after !== undefined && first !== undefined && plant.id < first.id;
     const isAfter = this.next.peek() !== undefined && last !== undefined && plant.id > last.id;
     if (isBefore || isAfter) return;

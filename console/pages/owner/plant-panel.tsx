@@ -64,7 +64,7 @@ export const PlantPanel = ({ list, id }: { readonly list: PlantList; readonly id
   const changedId = change?.type === 'added' ? change.plant.id : change?.id;
   const panel = useRef<HTMLElement>(null);
   useEffect(() => {
-    // Where the panel is above the list, whoever has chosen a plant further down does not see it.
+    // On a narrow screen the panel is above the list: scroll to it, since the plant may be far below.
     panel.current?.scrollIntoView({ block: 'nearest' });
   }, [id]);
   const changedAt = String(changedId) === id ? change?.position : undefined;

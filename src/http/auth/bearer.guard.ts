@@ -103,7 +103,7 @@ export const credentialsOf = (
   if (queryHasToken(url))
     throw misusedToken('token_misplaced', 'a token must not be in the query, where it ends up in logs');
   const authorization = headers.authorization ?? '';
-  // What is known need not be looked at letter by letter.
+  // A token that is in the cache needs no check of its characters.
   const rest = authorization.slice(USUAL.length);
   const known = authorization.startsWith(USUAL) ? verifier.known(rest) : undefined;
   if (known) return { token: rest, known };

@@ -113,7 +113,7 @@ export class IssuerKeys implements PublicKeys {
   ready(): KeySet | undefined {
     const age = this.now() - this.#fetchedAt;
     if (age >= REFRESH_MS && this.now() >= this.#notBefore) void this.#fetch();
-    // Where the issuer has failed before, who has keys that still may be used does not wait for it.
+    // After a failed fetch, keys that may still be used are answered at once, without waiting for the next one.
     return age < (this.#failures > 0 ? MAX_AGE_WITHOUT_ISSUER_MS : MAX_AGE_MS) ? this.#keys : undefined;
   }
 

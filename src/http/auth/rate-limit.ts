@@ -1,6 +1,6 @@
 import { Problem } from '../problem.js';
 
-/** Which limit a quota belongs to: requests of one owner, or those from one address that bring no valid token. */
+/** The limit of one owner's requests, or of the requests without a valid token from one address. */
 export type RatePolicy = 'owner' | 'stranger';
 
 export interface Quota {

@@ -26,7 +26,7 @@ export interface ListAnswer {
   readonly body: string | Uint8Array;
 }
 
-/** Which list is asked for. */
+/** The query and header fields of a request for a list. */
 export type AskedList = Pick<Asked<typeof plantRoutes.listPlants>, 'query' | 'headers'>;
 
 export const JSON_TYPE = 'application/json; charset=utf-8';
@@ -143,7 +143,7 @@ const prepare = (page: Page, limit: number): Prepared => {
 const nextOf = ({ more, ...page }: Page | LongPage): number | undefined =>
   more ? ('body' in page ? page.lastId : page.rows.at(-1)?.id) : undefined;
 
-/** Where a list is, and where it goes on: after the id `next`, asked for by these parameters. */
+/** Header fields of a page: its position, and the link to the page after the id `next`, with these parameters. */
 const headersOf = (
   position: Position,
   next: number | undefined,

@@ -135,7 +135,7 @@ export class LogController {
     await this.tree.covers(position, deadline);
     const entry = await this.tree.entryAt(position);
     if (!entry || !mayRead(request, entry)) throw notThere();
-    // What stands in its place is not what its leaf is the hash of: only GET /log/proof/inclusion proves that hash.
+    // A redacted event is not what its leaf is the hash of: only GET /log/proof/inclusion proves that hash.
     if (entry.event.stream.startsWith(ERASED_STREAMS)) throw notThere();
     const { note, size, by } = await this.tree.checkpointFor(entry.index, deadline);
     const { proof } = await this.tree.inclusion(entry.index, size);

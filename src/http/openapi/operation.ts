@@ -100,7 +100,7 @@ const inUrl = (schema: z.ZodType): Schema => {
   const inner = schema instanceof z.ZodOptional ? (schema.unwrap() as z.ZodType) : schema;
   const { examples, default: preset } = inner.meta() ?? {};
   Object.assign(own, examples !== undefined && { examples }, preset !== undefined && { default: preset });
-  // What stands in a URL is checked as a text, but is an integer to whoever writes the URL.
+  // A parameter of a URL is checked as a text; to clients it is an integer.
   if (own.type === 'integer') delete own.pattern;
   return own;
 };

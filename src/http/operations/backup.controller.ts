@@ -27,7 +27,7 @@ export class BackupController {
   );
 
   constructor(@Inject(SYSTEM) private readonly system: OperatedSystem) {
-    // What a process has left that was killed.
+    // Removes unfinished downloads of a process that was killed.
     for (const name of isThere(system.dataDir) ? readdirSync(system.dataDir) : [])
       if (name.startsWith(DOWNLOAD)) rmSync(join(system.dataDir, name), { force: true });
   }

@@ -31,7 +31,7 @@ export class OwnErasureController {
       );
     const { log, now } = this.system;
     const { owner, context } = plantRequestOf(request);
-    // What names the owner is not to stay in the log: neither the token's subject, nor an id that the client has chosen.
+    // Nothing that names the owner may stay in the log: neither the token's subject, nor an id that the client chose.
     const operator = { actor: { sub: owner }, correlationId: context.commandId };
     try {
       const order = { erasure: randomUUID(), owner, reason: OWN_REASON };

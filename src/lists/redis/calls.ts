@@ -21,7 +21,7 @@ export const PARTITION_NUMBERS: readonly number[] = Array.from(
   (_, partition) => partition,
 );
 
-/** Which generation lists are answered from. */
+/** The generation that lists are read from. */
 export interface ActiveNow {
   readonly active: Generation | undefined;
   /** The one that was active before; undefined where there was none. */

@@ -102,7 +102,7 @@ const connect = async (
     return client;
   } catch (error) {
     client.destroy();
-    // What the connection ended with says more than that a command has lost it.
+    // The reason that ended the connection says more than the failure of the command that it ended.
     const reasons = failures.map((failure) => redisError(failure, node));
     throw reasons.find((reason) => reason instanceof RedisRefused) ?? redisError(error, node);
   }

@@ -189,7 +189,7 @@ export class OwnedFile extends SeenFile {
       await file?.sync();
       const isEmpty = isMoved && this.#checkpoint('TRUNCATE');
       if (isEmpty) await wal?.sync();
-      // Who reads may let SQLite begin the log again later, which has to be durable before it goes on.
+      // A reader may let SQLite restart the write-ahead log later: that restart has to be durable first.
       this.db.exec(`PRAGMA synchronous = ${isEmpty ? 'OFF' : 'NORMAL'}`);
       return isEmpty;
     } finally {

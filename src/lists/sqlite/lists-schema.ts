@@ -112,7 +112,7 @@ export const openLists = (
     return { db, about: aboutOf(db, path) };
   } catch (error) {
     db.close();
-    // What is to be rolled back is the making of the file: later there is a write-ahead log.
+    // A rollback journal is left from the creation of the file: afterwards SQLite uses the write-ahead log.
     if (sqliteCode(error) === SQLITE.READONLY && isThere(`${path}-journal`))
       throw new NoLists(`${path} is unfinished`, 'unfinished');
     throw isDamage(error) ? new NoLists(explainDamage(path), 'damaged') : error;

@@ -28,7 +28,7 @@ export class HeadSearch {
       for (const event of page) {
         const position = positionOf(event);
         newest ??= position;
-        // Where the newest is older than the last search, the server was restored, and that search is void.
+        // If the newest event is older than the last search, the server was restored, and that search is void.
         const seen = newest >= searched && position <= searched && !this.mayBeGone(head);
         if (!seen && !this.namespace.includes(event)) continue;
         const found = seen ? head : position;

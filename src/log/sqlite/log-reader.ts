@@ -10,7 +10,7 @@ const POLL_MS = 50;
 
 /**
  * An event log that another thread or process owns, and this one reads. What would change it throws LogUnavailable.
- * Where the head is shared, events are seen once they are durable; another process may see one a sync earlier.
+ * With the shared head, only durable events are read; without it, an event may be read one sync before it is durable.
  */
 class SqliteLogReader extends LogReading {
   protected readonly pollMs;

@@ -132,7 +132,7 @@ export abstract class LogReading extends EventLog {
     let silenceMs = HEARTBEAT_MS;
     while (!signal.aborted) {
       const seq = fromPosition(position);
-      // What is there already is read from the file, as it is now.
+      // Events from before the subscription caught up are read from the file, as it is now.
       const events: readonly RecordedEvent[] = caughtUp ? this.newest(seq) : this.#chunk(seq);
       const silence = monotonicMs() - sentAt;
       if (events.length === 0 && caughtUp && silence < silenceMs) {

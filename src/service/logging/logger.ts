@@ -22,7 +22,7 @@ const { isoTime } = pino.stdTimeFunctions;
 const droppedLine = (lines: number): string =>
   `{"level":"warn"${isoTime()},"dropped":${lines},"msg":"lines were dropped: the reader of this log was stuck"}\n`;
 
-/** Which process writes a log. In each line, since logs of many processes are read together. */
+/** The process that writes a log. In each line, since logs of many processes are read together. */
 export interface LogSource {
   readonly pid: number;
   readonly host: string;

@@ -33,7 +33,7 @@ const TRACED_EVENTS = 64;
 /** Events between being read and being applied, at most: two batches, one for each of two generations. */
 const READ_EVENTS = 1_000;
 
-/** Which traces the events that were read, and are about to be applied, belong to. */
+/** Span contexts by position, of events that were read and are not applied yet. */
 export class Traces {
   readonly #ofEvents = new LRUCache<Position, SpanContext>({ max: READ_EVENTS });
 

@@ -15,7 +15,7 @@ const [LIVE_SECONDS, LIVE_RATE] = process.env.CONSOLE_EVENTS === undefined ? [2,
 /** Lines of one import: the most that the API takes. */
 const LINES = 10_000;
 
-/** How long the page may not answer, in milliseconds; asked for where the figures are made, on a machine of its own. */
+/** The longest task of the page's main thread, in milliseconds. Asserted only where the figures are made. */
 const LONGEST_TASK_MS = 100;
 
 /** Rows in the document at a time, whatever the log holds. */
@@ -74,7 +74,7 @@ describeInBrowser('a long log in the console', () => {
     await page.getByRole('list', { name: 'Events, the newest first' }).waitFor();
     return page;
   };
-  /** What the page's scripts keep, in MB, after a collection. */
+  /** The heap of the page's scripts after a collection, in MB. */
   const heapOf = async (page: Page): Promise<number> => {
     const client = await page.context().newCDPSession(page);
     await client.send('HeapProfiler.collectGarbage');

@@ -16,13 +16,13 @@ const ask = async (path: string, headers: Readonly<Record<string, string>> = {})
   return { response, bytes, text: bytes.toString('utf8') };
 };
 
-/** What a file loads, whenever it does, by address. */
+/** The paths of all files that a file imports or links to, at once or later. */
 const loadedBy = (address: string, text: string): string[] =>
   [...text.matchAll(/(?:\bfrom|\bimport\s*\(?|src=|href=)\s*["'](\.[^"']+)["']/g)].map(
     ([, name = '']) => new URL(name, new URL(address, service.url)).pathname,
   );
 
-/** Whether this is the module of a page: a browser loads it when the page is opened. */
+/** True for the module of a page: a browser loads it when the page is opened. */
 const isPage = (address: string): boolean => address.endsWith('-page.js');
 
 /** All files that the document, or another file, leads to, with what is sent of each; `leads` says which are followed. */

@@ -7,7 +7,7 @@ import { nextPage } from '../../support/history-client.js';
 import { type Answer, served } from '../../support/http-client.js';
 import { runCli } from '../../support/http-cli.js';
 
-/** Whether there is a program that gives a command a terminal. */
+/** True if script(1) is there, which gives a command a terminal. */
 const TERMINALS = spawnSync('script', ['--version']).status === 0;
 
 /** Nobody else's on a shared server. */
@@ -17,7 +17,7 @@ const bob = `bob ${randomUUID()}`;
 const http = served();
 let audit: string;
 let reader: string;
-/** Where each write stands, in order. */
+/** The positions of the writes, in order. */
 const positions: string[] = [];
 /** The moment between the third write and the fourth. */
 let between: string;

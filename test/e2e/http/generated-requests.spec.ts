@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { z } from 'zod';
 import { type Answer, served } from '../../support/http-client.js';
 
-/** How many requests are made: the same ones in each run of the suite, others where GENERATED_REQUESTS says how many. */
+/** Numbers of requests: a fixed seed in each run of the suite; as many as GENERATED_REQUESTS says, with a new seed. */
 const { GENERATED_REQUESTS } = process.env;
 const RUN =
   GENERATED_REQUESTS === undefined
@@ -131,17 +131,17 @@ interface Generated {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | undefined;
-  /** What of it the document does not allow. */
+  /** The parts of the request that the document does not allow. */
   readonly forbidden: readonly string[];
 }
 
-/** Whether the document allows a value that is sent as a text. */
+/** True if the document allows a value that is sent as a text. */
 const allows = ({ schema }: Parameter, value: string): boolean =>
   schema.type === 'integer'
     ? /^(0|-?[1-9]\d*)$/.test(value) && accepts(schema, Number(value))
     : accepts(schema, value);
 
-/** Whether the document allows a body. */
+/** True if the document allows a body. */
 const allowsBody = (schema: Schema, body: string): boolean => {
   try {
     return accepts(schema, JSON.parse(body));
@@ -193,7 +193,7 @@ const requestOf = (route: Route): fc.Arbitrary<Generated> => {
         const { name, in: place } = one;
         // Without a value there would be another path.
         const value = place === 'path' && generated === '' ? '0' : generated;
-        // What a client cannot send in a header field is not sent.
+        // A client cannot send other characters in a header field.
         if (place === 'header' && !/^[\x20-\x7e]*$/.test(value)) continue;
         if (place === 'path') path = path.replace(`{${name}}`, () => encodeURIComponent(value));
         else if (place === 'query') query.push(`${name}=${encodeURIComponent(value)}`);
@@ -216,7 +216,7 @@ const requestOf = (route: Route): fc.Arbitrary<Generated> => {
     });
 };
 
-/** What of an answer the document does not say; undefined where it says everything. */
+/** The first part of an answer that the document does not allow; undefined where it allows all of it. */
 const undocumented = ({ responses }: Operation, { status, headers, text }: Answer): string | undefined => {
   const response = responses[status];
   if (!response) return `status ${status}`;

@@ -7,7 +7,7 @@ const http = served();
 
 const plant = (id: number, name = 'n'): { name: string; tag: string; id: number } => ({ name, tag: '', id });
 
-/** What must be the same when an outcome is given again: all but what belongs to one request. */
+/** The parts of an answer that a repeated key gives again: all but those that belong to one request. */
 const outcome = ({ status, headers, text }: Answer): unknown => ({
   status,
   location: headers.location,

@@ -20,7 +20,7 @@ const statusOf = async (path: string, base: string | URL, method = 'GET'): Promi
   await answer.arrayBuffer();
   return answer.status;
 };
-/** What comes back for bytes on a connection of their own, until it is closed. */
+/** Sends bytes on a new connection, and gives all that comes back until it is closed. */
 const exchange = (bytes: string): Promise<string> => {
   const socket = connect(Number(metricsUrl().port), '127.0.0.1');
   socket.write(bytes);

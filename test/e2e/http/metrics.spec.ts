@@ -63,7 +63,7 @@ describe('/metrics', () => {
     expect(Object.fromEntries(Object.keys(expected).map((name) => [name, samples.get(name)]))).toEqual(
       expected,
     );
-    // Where the end of the log is not known when the list comes, its page and its token are looked up a second time.
+    // If the end of the log is not known when the list comes, its page and its token are looked up a second time.
     const lists = samples.get('plants_read_model_list_duration_seconds_count{outcome="answered"}') ?? 0;
     expect([1, 2]).toContain(lists);
     expect(samples.get('plants_token_cache_lookups_total{result="hit"}')).toBe(4 + lists);

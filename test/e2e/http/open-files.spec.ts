@@ -7,7 +7,7 @@ import { type Answer, type RawConnection, served } from '../../support/http-clie
 
 const http = served();
 
-/** What a connection that was opened before is answered. */
+/** The answer to a request on a connection that was opened before. */
 const ask = async (connection: RawConnection, path: string): Promise<Answer | undefined> => {
   const before = connection.answers.length;
   connection.write(`GET ${path} HTTP/1.1\r\nHost: here\r\n\r\n`);

@@ -57,7 +57,7 @@ const statusOnce = async (so: (status: SystemStatus) => boolean): Promise<System
   }
 };
 
-/** What operators have asked for, in order. */
+/** The recorded requests of operators, in order. */
 const recorded = async (): Promise<RecordedEvent[]> =>
   (await (await http.service.log()).readStream(REBUILDS_STREAM)).filter(({ type }) =>
     ['RebuildRequested', 'RebuildCancelled', 'RollbackRequested'].includes(type),

@@ -132,7 +132,7 @@ describe('GET /plants', () => {
     for (const id of [3, 1, 2]) await http.create({ name: `plant ${id}`, tag: 'Größe, 木', id }, owner);
     for (const query of ['', '?limit=2', '?limit=3']) {
       const usual = await http.list(query, owner);
-      // What nobody sends, so that nothing is made for it in particular.
+      // An unusual Accept, so that no answer is prepared for it.
       const unusual = await http.list(query, { ...owner, headers: { accept: 'application/json;q=0.9' } });
       const parts = ({ status, headers, text }: Answer) => {
         expect(headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);

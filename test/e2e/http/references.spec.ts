@@ -16,7 +16,7 @@ interface Row {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Where an answer refers to: the targets of Link, Location, and the type of a problem. */
+/** The references of an answer: the targets of Link and Location, and the type of a problem. */
 const references = ({ headers, text }: Answer): string[] => [
   ...Array.from(String(headers.link ?? '').matchAll(/<([^>]*)>/g), ([, target]) => String(target)),
   ...(headers.location === undefined ? [] : [headers.location]),

@@ -40,7 +40,7 @@ describe('an answer that has not changed', () => {
     for (const named of [etag, `W/${etag}`, `"other", ${etag}`, '*']) {
       const { status, text, headers } = await get(asked, { 'if-none-match': named });
       expect([named, status, text]).toEqual([named, 304, '']);
-      // What is not of the content is said anew: where the next page is, and how far the list reaches.
+      // A 304 repeats the fields that are not part of the content: the next page, and the list's position.
       expect([headers.etag, headers.link, headers['cache-control']]).toEqual([
         etag,
         first.headers.link,

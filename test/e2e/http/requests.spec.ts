@@ -22,14 +22,14 @@ import { TOKENS } from './requests/tokens.js';
 const CONNECTIONS = 8;
 
 /**
- * How often a dear text is sent until its cost is within the bound: other processes on the machine make some of them
- * slow, and no quadratic one quick.
+ * The most times that a costly text is sent until one of its costs is within the bound: other processes on the machine
+ * may make a linear one slow, but do not make a quadratic one quick.
  */
 const TRIES = 20;
 
 /**
- * What it may cost more than a plain one. Quadratic work on 14 KB took 80 to 110 ms; thousands of names or numbers in one
- * request take some milliseconds.
+ * The bound, from the cost of a plain text. Quadratic work on 14 KB took 80 to 110 ms; thousands of names or numbers in
+ * one request take some milliseconds.
  */
 const FACTOR = 5;
 const MARGIN_MS = 15;
@@ -49,7 +49,7 @@ interface Exchanged {
   readonly answers: readonly Answer[];
 }
 
-/** What was answered to the requests of each rule. */
+/** The exchanges of each rule. */
 const exchanged = new Map<Rule, Exchanged[]>();
 
 const http = served();

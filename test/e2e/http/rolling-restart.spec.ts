@@ -7,16 +7,16 @@ import { ReadyBalancer } from '../../support/ready-balancer.js';
 import { TestService } from '../../support/service.js';
 import { STORES } from '../../support/stores-of-this-run.js';
 
-/** How many processes are restarted one after the other; npm run test:all -- --lane restarts restarts 100. */
+/** Processes that are restarted one after the other; npm run test:all -- --lane restarts restarts 100. */
 const RESTARTS = Number(process.env.ROLLING_RESTARTS ?? 3);
 
-/** How many clients send requests in each way: enough that requests are always under way. */
+/** Clients that send requests in each way: enough that requests are always under way. */
 const CLIENTS = Number(process.env.ROLLING_CLIENTS ?? 2);
 
-/** How long a client waits after each plant, in milliseconds: the short form leaves the machine to others, too. */
+/** The pause of a client after each plant, in milliseconds: the short form leaves processor time to other tests. */
 const PAUSE_MS = process.env.ROLLING_RESTARTS === undefined ? 20 : 0;
 
-/** How often the balancer of the test asks for readiness, in milliseconds: as HAProxy does by deploy/haproxy.cfg. */
+/** The interval of the balancer's readiness checks, in milliseconds: that of deploy/haproxy.cfg. */
 const CHECK_EVERY_MS = 1_000;
 
 /** Whoever restarts long enough needs longer than one test may take otherwise, in milliseconds. */
@@ -98,7 +98,7 @@ onServers(
 const sum = (clients: readonly LoadClient[]): number =>
   clients.reduce((total, { answered }) => total + answered, 0);
 
-/** How often each kind of failure was, without what differs from one to the next. */
+/** Counts failures by kind, without the parts that differ from one to the next. */
 const summary = (failures: readonly string[]): Record<string, number> => {
   const counts: Record<string, number> = {};
   for (const failure of failures) {

@@ -6,7 +6,7 @@ import { TestService } from '../../support/service.js';
 import { until } from '../../support/waiting.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
 
-/** What an error may quote. */
+/** Secrets that an error may quote. */
 const SECRETS = [
   'redis://plants:sesame-1@localhost',
   'Basic c2VzYW1lLTI=',

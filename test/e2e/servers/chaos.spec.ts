@@ -7,7 +7,7 @@ const faults = Number(process.env.CHAOS_FAULTS ?? 12);
 /** The same seed makes the same faults and requests; how they meet is up to the machine. */
 const seed = Number(process.env.CHAOS_SEED ?? Date.now() % 1_000_000);
 
-/** How long everything may take to be live again after the last fault, in milliseconds. */
+/** Milliseconds within which everything must be live after the last fault. */
 const LIVE_WITHIN_MS = 10_000;
 
 const owners = ['alice', 'bob', 'Zoë/1', 'd%61ve', '木', 'erin', 'frank', 'grace'];

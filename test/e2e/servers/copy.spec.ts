@@ -90,7 +90,7 @@ describe('plants copy', () => {
         `^copied ${EVENTS} events in [\\d.]+ s; both logs hold the same ${EVENTS} events: compared one by one\n$`,
       ),
     );
-    // Where there is no terminal, a line for each phase.
+    // Without a terminal, progress is one line for each phase.
     expect(back.stderr.split('\n').map((line) => line.split(':')[0])).toEqual(
       expect.arrayContaining(['comparing', 'copying', 'verifying']),
     );

@@ -91,7 +91,7 @@ const drawWorld = (seed: number, durationMs = 30_000): Options => {
     witnessed: random.chance(0.5),
   };
   const logCrashesInSync = mean(1_000, 20_000);
-  // What was added later has numbers of its own, so that it leaves the worlds of known seeds as they are.
+  // Later options are drawn from generators of their own, so that known seeds keep their worlds.
   const added = new Random(Math.imul(seed + 1, 0xc2b2ae35));
   const behind = new Random(Math.imul(seed + 1, 0x165667b1));
   // An auditor would raise an alarm, as it should.
@@ -116,7 +116,7 @@ const drawWorld = (seed: number, durationMs = 30_000): Options => {
   };
   const often = { operatesEveryMs: 300 + 1_500 * random.next() };
   if (random.chance(0.1)) {
-    // What an erasure leaves is to be seen before a rebuild mends it, and reading the log takes several batches.
+    // Reading a long log takes several batches: a verification may find the traces of an erasure before a rebuild.
     const verifyEveryMs = 1_000 + 2_000 * random.next();
     const pastEvents = random.chance(0.7) ? options.pastEvents : 800 + random.below(600);
     // A plant's deletion is to be erased while somebody has read that it was created.

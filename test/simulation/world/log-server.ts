@@ -120,7 +120,7 @@ export class LogServer {
       const isRepeated =
         !this.faults.ignoresRepeats && events.every(({ id }, index) => written[at + index]?.id === id);
       const last = written[at + events.length - 1];
-      // What was read from a page that is not synced is not true yet.
+      // The answer waits for a sync: it was read from a page that may not be durable yet.
       this.#stage([], () => {
         if (isRepeated && last) answer({ revision: last.revision, position: last.position });
         else refuse(new WrongExpectedRevision(stream, expected));

@@ -145,7 +145,7 @@ export const NARROW_WORLDS: readonly [NarrowWorld, ...NarrowWorld[]] = [
       faults: { ...NO_FAULTS, freezes: random.between(200, 2_000), apiDies: options.faults.apiDies },
     };
     const kind = random.next();
-    // Where hardly any list is asked for, it is noticed when the lists were built again already.
+    // With hardly any lists, the loss is noticed only after the lists were built again.
     if (kind < 0.15) return { ...putBack, lists: 0.005 * random.next() };
     // With many writes, lists hold what came since a process asked for the end of the log; no start makes it forget that.
     if (kind > 0.65)

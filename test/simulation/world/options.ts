@@ -38,7 +38,7 @@ export interface Options {
   readonly faults: FaultTimes;
   /** The mean time between two of an operator's commands, in milliseconds. */
   readonly operatesEveryMs: number;
-  /** Which commands: in some worlds one thing happens again and again, so that it meets most faults. */
+  /** The operator's commands: in some worlds one of them is repeated, so that it meets most faults. */
   readonly operates: 'on all' | 'on erasures' | 'on generations' | 'on skips' | 'on both';
   /** An auditor signs the log, and owners are erased. */
   readonly audits: boolean;

@@ -152,7 +152,7 @@ export class Oracles {
 
   #ofRebuild({ type, data }: RecordedEvent): void {
     const { generation, reason = '' } = data as { readonly generation: Generation; readonly reason?: string };
-    // What was verified may have been lost since, and its number given again.
+    // A generation that was verified may have been lost since, and its number given again.
     if (type === 'RebuildPromoted' && this.lists.sinceLossMs >= AFTER_LOSS_MS) this.#assertBuilt(generation);
     if (type === 'RebuildCancelled' && !this.#isDamaged && reason.includes('is not the fold'))
       this.report('what is built is the fold of the log', reason);

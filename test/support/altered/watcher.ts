@@ -76,7 +76,7 @@ export class AuditorWatcher implements Watcher {
 
   async find(readings: number): Promise<Finding | undefined> {
     this.#readings = 0;
-    // What has ended since the last look may have read the log before it was altered.
+    // A reading that has ended since the last call may have read the log before it was altered.
     if (this.#last !== undefined) this.#last = this.auditor.status.recheckedAt;
     for (const deadline = performance.now() + DEADLINE_MS; performance.now() < deadline;) {
       const { status } = this.auditor;

@@ -10,7 +10,7 @@ import { all } from '../../support/log-events.js';
 const EVENTS = 600;
 const never = new AbortController().signal;
 
-/** What a bundle of this text holds, as far as it passes. */
+/** The result of checking a bundle of this text, as far as it passes. */
 const checked = (text: string, log: AuditedLog) =>
   checkBundle(
     {

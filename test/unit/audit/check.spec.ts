@@ -50,7 +50,7 @@ const bytesOf = (text: string | Uint8Array, size = 10_000) =>
     }
   };
 
-/** What a check comes to: what the bundle holds, or where it is refused. */
+/** The result of a check: the contents of the bundle, or the place where it is refused. */
 const verdictOf = async (
   text: string | Uint8Array,
   { key, against, previous }: Asked = {},

@@ -290,7 +290,6 @@ describe('checkpoints that are recorded in the log', () => {
   });
 });
 
-/** What becomes of DATA_DIR between two starts of an auditor. */
 describe('an auditor whose files are not those of its last start', () => {
   it.concurrent(
     'goes on without a word where nothing was touched, and says since when it signs',

@@ -15,7 +15,7 @@ const EVENT: LeafEvent = {
   metadata: { schemaVersion: 1, decidedAt: '2026-01-31T12:00:00.000Z', actor: { sub: 'anne' } },
 };
 
-/** What stands in the leaf of an event with this data. */
+/** The canonical JSON of this data, as it is in the leaf of its event. */
 const canonical = (data: unknown): string => {
   const leaf = leafOf({ ...EVENT, data }).toString('utf8');
   const rest = leafOf({ ...EVENT, data: null })

@@ -51,9 +51,9 @@ const verifying = (url: URL) => {
   return {
     keys,
     verifier,
-    /** What the log is told: why the issuer cannot be asked, or undefined where it can be again. */
+    /** Reports to the log: the reason of a failed fetch, or undefined once keys are fetched again. */
     states,
-    /** What the last refusal says, in seconds. */
+    /** The Retry-After of the last refusal, in seconds. */
     retryAfter: () => retryAfter,
     later: (seconds: number): void => {
       now += seconds * 1_000;

@@ -10,7 +10,7 @@ import { type SharedCounters } from '../../../src/lists/shared-counters.js';
 import { ensureRedis, RedisServer } from '../../support/redis-server.js';
 import { until } from '../../support/waiting.js';
 
-/** How many of so many requests at once a limit lets through. */
+/** The number of these simultaneous requests that a limit admits. */
 const letThrough = async (limit: RateLimit, requests: number, key = 'anne'): Promise<number> => {
   const outcomes = await Promise.allSettled(Array.from({ length: requests }, () => limit.take(key)));
   for (const outcome of outcomes)

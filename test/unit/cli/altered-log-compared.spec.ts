@@ -13,7 +13,7 @@ import { keepPrinted } from './command-for-tests.js';
 /** One block and some more. */
 const EVENTS = 270;
 
-/** What docs/audit.md has an auditor do under an alarm, with a bundle that was kept from before. */
+/** The steps of docs/audit.md for an auditor under an alarm, with a bundle that was kept from before. */
 describe('an altered log beside a bundle of what it was', () => {
   let log: AuditedLog;
   let printed: ReturnType<typeof keepPrinted>;

@@ -41,7 +41,7 @@ describe('a check of a backup', () => {
     writeFileSync(join(log.folder, 'kept'), note);
     return join(log.folder, 'kept');
   };
-  /** What is printed of a backup, and whether it passed. */
+  /** The JSON that is printed about a backup, and true in `passed` if it passed. */
   const found = async (
     file: string,
     against?: string,

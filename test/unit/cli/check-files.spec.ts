@@ -12,7 +12,7 @@ const file = join(folder, 'some');
 const text = Array.from({ length: 20_000 }, (_, n) => `line ${n * 7919}\n`).join('');
 const packed = gzipSync(text);
 
-/** What is read of a file that holds these. */
+/** Writes these parts to a file, and gives the text that is read from it. */
 const read = async (...parts: (string | Uint8Array)[]): Promise<string> => {
   writeFileSync(file, Buffer.concat(parts.map((part) => Buffer.from(part))));
   return Buffer.concat(await all(bytesIn(file))).toString('utf8');

@@ -44,7 +44,7 @@ describe('a check that wants cosignatures', () => {
     );
   };
 
-  /** Whether both checkers take it, which have to say the same. */
+  /** True if both checkers accept it; fails where they disagree. */
   const isTaken = async (text: string, witnesses: readonly SignerKey[], required?: number) => {
     const file = join(log.folder, 'bundle');
     writeFileSync(file, text);

@@ -86,7 +86,7 @@ export class Office {
     return this.#texts.stderr;
   }
 
-  /** What was printed as JSON, last. */
+  /** The last line of the output, as JSON. */
   get json(): unknown {
     return JSON.parse(this.out.trimEnd().split('\n').at(-1) ?? '') as unknown;
   }
@@ -141,7 +141,7 @@ export class Office {
     return rebuild;
   }
 
-  /** What a projector, or another operator, writes down. */
+  /** Records an event, as a projector or another operator does. */
   async recorded(event: RebuildEvent): Promise<void> {
     await record(this.log, await readRebuilds(this.log), event, OLGA, NOON);
   }

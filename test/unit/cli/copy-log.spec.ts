@@ -16,7 +16,7 @@ import { createPlant, deletePlant } from '../../support/given.js';
 import { all, newEvent } from '../../support/log-events.js';
 import { never } from '../../support/waiting.js';
 
-/** What a copy keeps: all of an event but its position. */
+/** The events of a log without their positions: a copy keeps everything else. */
 const kept = async (log: EventLog): Promise<Omit<RecordedEvent, 'position'>[]> =>
   (await all(log.readAll(START))).map(({ stream, revision, id, type, data, metadata }) => ({
     stream,

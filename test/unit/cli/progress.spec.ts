@@ -28,7 +28,7 @@ describe('progress', () => {
 
   type Step = readonly [afterMs: number, phase: string, done: number, total?: number | null, detail?: string];
 
-  /** What is written of these steps, and after how much time it ends, twice. */
+  /** The output of these steps, and of an end that is called twice, `endsAfterMs` after the last of them. */
   const written = (isTTY: boolean, steps: readonly Step[], endsAfterMs = 0, json = false): string => {
     const screen = new Screen(isTTY);
     const progress = new Progress({ json }, screen as unknown as typeof process.stderr);

@@ -26,7 +26,7 @@ beforeEach(async () => {
 });
 afterEach(() => office.close());
 
-/** What happens before a look of a command. */
+/** Runs before a command reads the status. */
 type Look = () => Promise<unknown>;
 
 /** A desk where each look of a command finds what has happened before it. */

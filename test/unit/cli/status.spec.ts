@@ -24,13 +24,13 @@ import { until } from '../../support/waiting.js';
 
 const AT = NOON.toISOString();
 
-/** What a process tells of itself: one without a projector. */
+/** The report of a process without a projector. */
 const ASH = {
   ...{ host: 'ash', pid: 9, roles: ['api'], version: '1.2.3', address: 'http://127.0.0.1:8081', since: AT },
   ...{ projector: null, rebuild: null },
 };
 
-/** What its auditor says. */
+/** The report of its auditor. */
 const AUDITOR = {
   ...{ state: 'live', since: AT, size: 70, position: '0000000000000070' },
   ...{
@@ -47,7 +47,7 @@ const SIGNS = 'signing  ash/9 signs with plants/x+2';
 const RECORDED = { since: '2026-01-30', recorded: { size: 60, at: '2026-01-31' } };
 const SO_FAR = `${SIGNS} since 2026-01-30; last recorded 60 events at 2026-01-31`;
 
-/** What a process tells, and the lines of a status that come of it. */
+/** Reports of a process, each with the lines of `plants status` that show it. */
 const TOLD: readonly (readonly [what: string, report: object, ...lines: string[]])[] = [
   ['leaves projecting to others', {}, 'ash/9  api  1.2.3  http://127.0.0.1:8081  0 s  -  -  -'],
   [

@@ -426,7 +426,7 @@ describe('running a command', () => {
     });
 
     it('comes to what reading the whole history comes to, for any history and from any revision', async () => {
-      // What happened to the plant, one after the other; `own` is the command itself, run at that place.
+      // Events of the plant in their order; `own` runs the command itself at that place.
       const histories = fc.array(fc.constantFrom('created', 'deleted', 'own'), { maxLength: 30 });
       await fc.assert(
         fc.asyncProperty(
@@ -477,7 +477,7 @@ describe('running a command', () => {
   });
 });
 
-/** What a command that is resumed comes to, by reading all of the plant's events. */
+/** The outcome of a resumed command, computed from all of the plant's events. */
 const wholeRead = (
   recorded: readonly RecordedEvent[],
   command: PlantCommand,

@@ -263,7 +263,7 @@ describe('a request that its client has named', () => {
                   (metadata as EventMetadata).causationId ===
                   (record?.data as { commandId?: string } | undefined)?.commandId,
               );
-            // Who was refused before the command was recorded may have been; a success is one for ever.
+            // A refusal from before the command was recorded may be followed by another outcome; a success is final.
             const written = await own();
             expect(written.length).toBe(outcomes.includes('done') ? 1 : 0);
             if (record) {

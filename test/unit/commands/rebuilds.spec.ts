@@ -23,7 +23,7 @@ const given = (...events: readonly (RebuildEvent | 'of a newer version')[]): Rec
     },
   }));
 
-/** What comes of a command after these events: the event's type, or why it is refused. */
+/** The outcome of a command after these events: the type of its event, or the message of its refusal. */
 const when = (command: RebuildCommand, events: readonly RecordedEvent[]): string => {
   try {
     return decideRebuild(rebuildsAfter(events, NO_SKIPS), command).type;

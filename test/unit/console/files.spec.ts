@@ -49,7 +49,7 @@ afterAll(() => log.remove());
 
 const base64 = (hash: Uint8Array): string => Buffer.from(hash).toString('base64');
 
-/** What a receipt of the event with this index is made of, as the service does it. */
+/** The leaf and the proof of a receipt of the event with this index, made as the service makes them. */
 const receiptParts = async (index: number): Promise<{ leaf: Buffer; rest: Omit<Receipt, 'event'> }> => {
   const event = events[index];
   if (!event) throw new Error(`there is no event ${index}`);

@@ -17,7 +17,7 @@ const METADATA = {
   causationId: 'd',
 };
 
-/** How a log gives an event back: as JSON that was written and read again. */
+/** An event as a log gives it back: JSON that was written and read again. */
 const stored = (changes: Partial<StoredEvent> = {}): StoredEvent => {
   const event = {
     stream: 'plant-anne/7',

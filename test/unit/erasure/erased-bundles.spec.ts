@@ -10,12 +10,12 @@ import { AuditedLog } from '../../support/audited-log.js';
 import { all, sampleMetadata } from '../../support/log-events.js';
 import { checkByPython, PYTHON } from '../../support/python-check.js';
 
-/** What the alterations of a log's erasures are: an erasure is of events that are told apart by `n`. */
+/** The erased events of a log, told apart by `n`, and their record. */
 interface Told {
   /** Erased events before the record, and after it. */
   readonly before: readonly number[];
   readonly after?: readonly number[];
-  /** What the record says; none where there is no record. */
+  /** The contents of the record; undefined where there is none. */
   readonly record?: { readonly events: number; readonly of: readonly number[]; readonly times?: number };
 }
 

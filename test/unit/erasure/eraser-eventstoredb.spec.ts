@@ -48,7 +48,7 @@ describe('the erasure of an owner on EventStoreDB', () => {
     cleanUp.push(() => opened.remove());
   };
 
-  /** What the server still has of the owner. */
+  /** The types of the events of the owner that the server still holds. */
   const left = (): string[] =>
     server.events.filter((event) => JSON.stringify(textsOf(event)).includes(MARKER)).map(({ type }) => type);
 

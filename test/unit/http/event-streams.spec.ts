@@ -16,7 +16,7 @@ let port: number;
 let streams: EventStreams;
 let make: Made;
 let said: Record<string, unknown>[];
-/** Whether the stream that was made has let go of what it reads. */
+/** True once the stream has released its source. */
 let released: boolean;
 /** The media type of the answers. */
 let type: string;
@@ -49,7 +49,7 @@ afterEach(async () => {
   await app.close();
 });
 
-/** What a client gets: the status, the text, and whether it ended as it should. */
+/** The status and text that a client receives; `whole` is true if the answer ended properly. */
 const got = async (owner = 'ada'): Promise<{ status: number | undefined; text: string; whole: boolean }> => {
   const asking = request({ port, headers: { owner } });
   asking.end();

@@ -184,7 +184,7 @@ const isJson = (text: string): boolean => {
   }
 };
 
-/** Whether a decimal is the shortest spelling of its double, by arithmetic on integers. */
+/** True if a decimal is the shortest spelling of its double, by arithmetic on integers. */
 const isExact = (text: string, value: number): boolean => {
   if (!Number.isFinite(value)) return false;
   const [a, b] = [fractionOf(text), fractionOf(String(value))];

@@ -17,7 +17,7 @@ afterEach(async () => {
   }
 });
 
-/** Where a server answers every request in this way. */
+/** Starts a server that answers every request in this way, and gives its port. */
 const serving = async (answer: (response: ServerResponse) => void): Promise<number> => {
   const server = createServer((_request, response) => {
     answer(response);

@@ -4,7 +4,7 @@ import { Socket } from 'node:net';
 import { requestLog } from '../../../src/http/request-log.js';
 import { createLogger } from '../../../src/service/logging/logger.js';
 
-/** What `requests` answers of one kind write to the log. */
+/** The log's lines for `requests` answers of one kind. */
 const linesOf = (requests: number, status: number, owner?: string): Record<string, unknown>[] => {
   const lines: Record<string, unknown>[] = [];
   const logger = createLogger('info', {

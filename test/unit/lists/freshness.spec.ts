@@ -287,7 +287,7 @@ describe('freshness', () => {
 
     it('answers nothing without a question to the log while in doubt, nor ever from old lists; from new ones it does again', async () => {
       freshness = await Freshness.from(asked.port, model, 20_000);
-      /** What it knows once it has asked the log. */
+      /** The horizon that is known after the log was asked. */
       const known = async (page: Page): Promise<Position | undefined> => {
         ahead += 2_000;
         await horizonOf(page).catch(() => undefined);

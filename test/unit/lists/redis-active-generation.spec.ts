@@ -6,7 +6,7 @@ import { type Position } from '../../../src/log/event-log.js';
 
 const [OLD, NEW] = [10, 20] as [Generation, Generation];
 
-/** Which position a write has to wait for, in a partition of which the generations are at these positions. */
+/** The position that a write waits for, in a partition whose generations are at these positions. */
 const reached = (positions: Readonly<Record<string, string>>, ...answers: ActiveNow[]) => {
   let keys = answers[0];
   const active = new ActiveGeneration<{ race: <T>(promise: Promise<T>) => Promise<T> }>({

@@ -428,7 +428,7 @@ describe('a read model on a Redis Cluster', () => {
 
   afterAll(() => cluster.stop());
 
-  /** Where Anne's plants are. */
+  /** The slot of Anne's plants, and the index of the node that serves it. */
   const place = async (): Promise<{ slot: number; owner: number }> => {
     const keysOf = new Keys(log);
     const tag = String(partitionOf(ANNE)).padStart(2, '0');

@@ -43,7 +43,7 @@ const open = async (url: string, patienceMs = FOREVER_MS): Promise<ReadModelStor
   return model;
 };
 
-/** What opening says: one line. */
+/** The message of the error with which opening fails. */
 const refusal = async (url: string, patienceMs = BRIEF_MS): Promise<string> => {
   const error = await open(url, patienceMs).then(
     () => undefined,
@@ -143,7 +143,7 @@ describe('opening a read model on Redis', () => {
         });
         if (model) started.push(command);
       }
-      // Which only warns, a database other than 0, and limits of requests.
+      // Without these it starts: INFO only warns, SELECT is for other databases than 0, the others are for rate limits.
       expect(started).toEqual(['info', 'select', 'incrby', 'pexpire', 'pttl']);
     });
 

@@ -9,7 +9,7 @@ import { until } from '../../support/waiting.js';
 
 const NODE = { host: 'oak', port: 6_379 };
 
-/** What a server says of itself. */
+/** The text of a server's INFO with these fields. */
 const info = (fields: Record<string, string>): string =>
   Object.entries(fields)
     .map(([name, value]) => `${name}:${value}\r\n`)

@@ -321,8 +321,8 @@ describe('lists in a folder', () => {
     ];
     const cases = ways.flatMap(([way, take, says]) =>
       ['1.db', '1.db-wal', '1.db-shm', 'active'].flatMap((name) => {
-        // Who reads the index after it was cut is ended by the system; a pointer is known by its name; a longer log
-        // is what the next checkpoint finds.
+        // The system kills a reader of an index that was cut; a pointer is recognised by its name; a longer log
+        // is found by the next checkpoint.
         const isOdd =
           /cut|over/.test(way) && (name === '1.db-shm' || name === 'active' || /over.*wal/.test(way + name));
         return isOdd ? [] : [[name, way, take, says] as const];

@@ -18,7 +18,7 @@ import { CLI } from '../../support/http-cli.js';
 import { freshStream, idsOf, newEvents } from '../../support/log-events.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
 
-/** What the client's own library does not do by itself: outlive the loss of a leader, and let go of calls. */
+/** Behaviour that the client library lacks: surviving the loss of a leader, and ending calls. */
 describe('the client of EventStoreDB', () => {
   let cleanUp: (() => unknown)[];
   beforeEach(() => {

@@ -30,7 +30,7 @@ import { all, follow, freshStream, idsOf, newEvent, newEvents } from '../../supp
 import { temporaryFolder } from '../../support/temporary-folder.js';
 import { until } from '../../support/waiting.js';
 
-/** What is special about EventStoreDB. The faults need the stand-in. */
+/** Behaviour that only EventStoreDB has. The faults need the fake server. */
 describe('the event log on EventStoreDB', () => {
   /** Short enough for a test, long enough for a busy machine to answer within. */
   const QUICK: EventStoreOptions = { deadlineMs: 2_000, readDeadlineMs: 2_000, openMs: 5_000 };

@@ -38,7 +38,7 @@ const sent = (event: streams.ReadResp.ReadEvent.RecordedEvent): streams.ReadResp
     new streams.ReadResp.ReadEvent().setEvent(event).setCommitPosition('4294967296'),
   );
 
-/** What the library makes of a message. */
+/** A message as the client library converts it. */
 const byLibrary = (message: streams.ReadResp): unknown => {
   const { event } = convertGrpcEvent(message.getEvent() ?? new streams.ReadResp.ReadEvent());
   if (!event) throw new Error('the message holds no event');

@@ -113,7 +113,7 @@ describe('a row that says the same in another text than was written', () => {
     expect(await found()).toBeInstanceOf(LogDamaged);
   });
 
-  /** Whether a text is read to its end, as Node 24 and newer do, and not to a NUL in it. */
+  /** True where SQLite reads a text to its end, as in Node 24 and newer, and not to the first NUL. */
   const readsWholeTexts = (): boolean => {
     const database = new DatabaseSync(':memory:');
     const { text } = database.prepare("SELECT 'a' || char(0) || 'b' AS text").get() as { text: string };

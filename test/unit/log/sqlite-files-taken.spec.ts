@@ -23,7 +23,7 @@ const CHILD = fileURLToPath(new URL('../../support/log-writer-child.js', import.
 class Writer {
   readonly acknowledged: string[] = [];
   readonly refused: string[] = [];
-  /** How many were acknowledged when the first was refused. */
+  /** Appends that were acknowledged when the first one was refused. */
   acknowledgedBefore: number | undefined;
   health: AppendHealth | undefined;
   readonly #child: ChildProcess;

@@ -41,7 +41,7 @@ let log: EventLog;
 let model: ReadModelStore;
 let generation: Generation;
 type HealedIn = Healed & { readonly generation: Generation };
-/** What was parked or passed over, by its stream, and who was brought up to date. */
+/** Streams of unreadable events that were reported, and owners that were caught up. */
 let told: (string | HealedIn)[];
 
 beforeEach(async () => {
@@ -315,7 +315,7 @@ it('every owner has the fold of what can be read, or no list, in random historie
     fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {
       const prefix = randomUUID();
       const owners = [0, 1, 2].map((n) => `${prefix} ${n}`);
-      // What the log says, in its order: an event that cannot be read is a position.
+      // The expected history of each owner, in log order: an event that cannot be read is a position.
       const said = owners.map((): ({ id: number; name: string | undefined } | Position)[] => []);
       const skipped = new Set<Position>();
       generation = await model.createGeneration();

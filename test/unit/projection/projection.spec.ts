@@ -72,7 +72,7 @@ describe('a projection', () => {
   const positionsOf = async (): Promise<Position[]> =>
     (await model.anchors(generation)).map(({ position }) => position);
 
-  /** What an owner's list holds. */
+  /** The rows of an owner's list. */
   const listOf = async (owner: string): Promise<{ id: number; row: string }[]> => {
     const { rows } = await model.page(generation, owner, undefined, 100_000);
     return rows.map(({ id, row }) => ({ id, row }));

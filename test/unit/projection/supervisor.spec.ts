@@ -339,7 +339,7 @@ describe('a rebuild', () => {
       at.time += 60_001;
     }
     await ends('RebuildClosed');
-    // What the dead one may have left behind is gone.
+    // Generations that the killed process left behind are dropped.
     await until(async () => (await at.generations()).length === 1);
     expect((await at.active()) === 1).toBe(isWayBack);
     expect(await at.idsOf('owner 1')).toEqual([1]);
@@ -367,7 +367,7 @@ describe('a rebuild', () => {
     await at.isActive(2);
     await first.stop();
     await run(log, 'owner 1', createPlant(7));
-    // What is active now, and the way back.
+    // Both are kept up to date: the active generation, and the replaced one for a rollback.
     for (const generation of [2, 1]) await at.isAtEnd(generation);
     expect(await at.idsOf('owner 1')).toEqual([1, 7]);
     await until(() => {

@@ -17,7 +17,7 @@ const put = (name: string, text: string | Uint8Array): string => {
   return file;
 };
 
-/** What an environment is after it was completed. */
+/** The environment after it was completed from the files. */
 const completed = (env: Record<string, string | undefined>): Record<string, string | undefined> => {
   completeEnvironment(env, folder);
   return env;

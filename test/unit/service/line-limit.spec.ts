@@ -11,7 +11,7 @@ const given = () => {
   return {
     leftOut,
     later: (seconds: number) => (now += seconds * 1_000),
-    /** How many of so many lines may be written. */
+    /** The number of these lines that may be written. */
     written: (kind: string, lines: number) =>
       Array.from({ length: lines }, () => limit.admits(kind)).filter(Boolean).length,
   };

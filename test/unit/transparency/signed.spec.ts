@@ -67,7 +67,7 @@ const trust = (options: Partial<Trust> = {}): Trust => ({
 const trustBoth = (required?: number): Trust =>
   trustOf({ key: formatVerifierKey(log), witnesses: [vkeyOf(near), vkeyOf(far)], required });
 
-/** What is said of a checkpoint where signatures are verified at once. */
+/** `proven`, or the reason of a refusal, where signatures are verified synchronously. */
 const saidAtOnce = (note: string, required: number): string => {
   try {
     openKnown(note, [log]);

@@ -18,21 +18,21 @@ const operating = (path: string, body: string, ...fields: string[]): string =>
 const operations = (body: string, ...fields: string[]): string[] =>
   ['rebuilds', 'rollback', 'skips'].map((path) => operating(path, body, ...fields));
 
-/** What a body that is no JSON is told. */
+/** A rule for bodies that are not JSON. */
 const broken = (why: string, detail: RegExp, ...bodies: (string | Buffer)[]): Rule => [
   why,
   { are: '400 malformed_json', detail },
   ...bodies.map((body) => post(body)),
 ];
 
-/** What is wrong with a plant. */
+/** A rule for plants with faults at these pointers. */
 const faulty = (why: string, pointers: string, ...bodies: string[]): Rule => [
   why,
   `400 invalid_request ${pointers}`,
   ...bodies.map((body) => post(body)),
 ];
 
-/** What is wrong with the name of a plant. */
+/** A rule for plants whose name is refused. */
 const misnamed = (why: string, ...values: string[]): Rule => [
   why,
   '400 invalid_request /name',

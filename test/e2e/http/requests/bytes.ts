@@ -10,7 +10,7 @@ const hosted = (line: string, ...hosts: string[]): string[] => hosts.map((host) 
 
 const REFUSED = '400 malformed_request';
 
-/** What is not understood ends its connection. */
+/** A rule for bytes that are no HTTP request: the connection is closed. */
 const refused = (why: string, ...requests: Request[]): Rule => [
   why,
   { are: REFUSED, fields: { connection: 'close' } },

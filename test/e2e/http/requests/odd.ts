@@ -75,7 +75,7 @@ const oddly =
 /** Parts that may stand where those of a token do. */
 const PARTS = ['', 'e30', 'bnVsbA', 'IiI', '%', 'ключ', 'e30=', '0', '1', '2'];
 
-/** What no good client sends: each is answered, none with 5xx, and nothing is written but what is acknowledged. */
+/** Requests that no good client sends: each is answered, none with 5xx, and only acknowledged writes are written. */
 export const ODD: readonly Rule[] = [
   ...FIELDS.map((field): Rule => [
     `at every path, with and without a token: ${JSON.stringify(field).slice(0, 60)}`,

@@ -16,7 +16,7 @@ interface Exact {
 
 type One = Text | Exact | ((mint: TokenMint) => Promise<string>);
 
-/** What is sent on one connection: one request, or several at once. */
+/** The requests on one connection: one, or several at once. */
 export type Request = One | readonly One[];
 
 /**
@@ -56,7 +56,7 @@ export interface Written {
   readonly ends: boolean;
 }
 
-/** What is written on the connection of a request, of an owner. */
+/** The bytes that are written on the connection of an owner's request. */
 export const writtenOf = async (request: Request, owner: string, mint: TokenMint): Promise<Written> => {
   const all = (Array.isArray(request) ? request : [request]) as readonly One[];
   const tokens = new Map<string, string>();

@@ -23,7 +23,7 @@ describe('the lag of a projection', () => {
   let model: ReadModelStore;
   let status: ProjectorStatus;
   let rebuild: RebuildProgress | undefined;
-  /** How many seconds it is after noon, when everything was decided. */
+  /** Seconds since noon, when all events were decided. */
   let seconds: number;
   let sources: LagSources;
   let lag: ProjectionLag;

@@ -36,7 +36,7 @@ describe('measured stores', () => {
   });
   afterEach(() => stores.remove());
 
-  /** How often each outcome of a measured call was seen. */
+  /** Counts of a measured call, by outcome. */
   const outcomes = async (name: string): Promise<Record<string, number>> => {
     const found: Record<string, number> = {};
     for (const [sample, value] of samplesIn(await registry.metrics())) {
