@@ -142,7 +142,7 @@ export async function* bundleOf(
   }
   if (next < size && !altered)
     throw new ExportRefused(
-      `the log ends before event ${next}, and ${size} were signed: it has lost some, or it is another log`,
+      `the log ends before event ${next}, and a checkpoint of size ${size} was signed: it has lost events, or is another log`,
     );
   if (from === 0 && owner === undefined && !altered && erased.unrecorded.size > 0)
     throw new ExportRefused(
@@ -210,7 +210,7 @@ const firstIndex = async (
     index += 1;
   }
   throw new ExportRefused(
-    `--from ${asked}: the last signed checkpoint does not reach so far yet: try again in some seconds`,
+    `--from ${asked}: the last signed checkpoint does not reach that far yet: try again in some seconds`,
   );
 };
 

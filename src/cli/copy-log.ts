@@ -109,7 +109,7 @@ const compare = async (
         const difference = differenceOf(event, next.value);
         if (difference !== undefined)
           throw new CopyRefused(
-            `the target holds something else: its event ${total}, ${next.value.stream} revision ${next.value.revision}, ${difference} in the source`,
+            `the target holds other events: its event ${total}, ${next.value.stream} revision ${next.value.revision}, ${difference} in the source; copy into an empty log`,
           );
         common = { events: total, position: event.position };
         next = await held.next();
@@ -118,7 +118,7 @@ const compare = async (
     }
     if (!next.done)
       throw new CopyRefused(
-        `the target holds more than the source: its event ${total + 1} is ${next.value.stream} revision ${next.value.revision}`,
+        `the target holds more events than the source: its event ${total + 1} is ${next.value.stream} revision ${next.value.revision}; copy into an empty log`,
       );
   } finally {
     await held.return?.();
@@ -173,7 +173,7 @@ const copyRest = async (
     while (inFlight.length > 0) await settleOne();
   } catch (error) {
     if (error instanceof WrongExpectedRevision)
-      throw new CopyRefused(`another process writes to the target: ${error.message}`);
+      throw new CopyRefused(`another process writes to the target: stop it (${error.message})`);
     throw error;
   } finally {
     await Promise.allSettled(inFlight); // the next comparison must read what is still being written

@@ -92,7 +92,7 @@ const withOperations = async (
 export const checkedUrl = (url: string): string => {
   if (/^https?:\/\//.test(url) && URL.canParse(url)) return url;
   throw new UsageError(
-    `--url must be where the service is, such as http://127.0.0.1:3000, not ${JSON.stringify(url)}`,
+    `--url must be the address of the service, such as http://127.0.0.1:3000, not ${JSON.stringify(url)}`,
   );
 };
 

@@ -27,6 +27,6 @@ export class InFlightLimit {
 const tooManyOfYours = (_owner: string, most: number): Problem =>
   new Problem(
     'too_many_in_flight',
-    `${most} requests of yours of this kind are in progress, and there cannot be more: wait for one of them.`,
+    `The limit of your requests of this kind in progress (${most}) is reached: wait for one of them.`,
     { headers: { 'Retry-After': '1' } },
   );

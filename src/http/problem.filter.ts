@@ -215,5 +215,5 @@ export const problemOf = (error: unknown): Problem => {
     const problem = toProblem(cause);
     if (problem) return problem;
   }
-  return new Problem('internal_error', 'The request failed. It is in our log by its requestId.');
+  return new Problem('internal_error', 'The request failed. Its requestId is in the log of the service.');
 };

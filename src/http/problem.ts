@@ -16,7 +16,7 @@ export const PROBLEMS = {
     status: 400,
     title: 'The body is not valid JSON',
     advice:
-      'Send one JSON value in UTF-8, without repeated names, or numbers that a double does not hold exactly.',
+      'Send one JSON value in UTF-8, without repeated names and without numbers that a double does not hold exactly.',
   },
   invalid_request: {
     status: 400,
@@ -66,7 +66,7 @@ export const PROBLEMS = {
     status: 404,
     title: 'There is no such plant',
     advice:
-      'The plant was never there, was deleted, or belongs to another owner. After a retry of a delete: it may have been done the first time.',
+      'The plant was never there, was deleted, or belongs to another owner. If this was a retry, the first request may have deleted it.',
   },
   rebuild_not_found: {
     status: 404,
@@ -76,7 +76,7 @@ export const PROBLEMS = {
   erasure_not_found: {
     status: 404,
     title: 'There is no such erasure',
-    advice: 'Take the id from the answer to its order.',
+    advice: 'Use the id from the answer to the request that ordered the erasure.',
   },
   entry_not_found: {
     status: 404,
@@ -108,12 +108,12 @@ export const PROBLEMS = {
     status: 409,
     title: 'The plant exists already',
     advice:
-      'Choose another id, or delete the plant first. After a retry of a create without an `Idempotency-Key`: it may have been done the first time.',
+      'Choose another id, or delete the plant first. If this was a retry without an `Idempotency-Key`, the first request may have created it.',
   },
   operation_refused: {
     status: 409,
     title: 'This cannot be done now',
-    advice: 'The detail says what stands in the way. Look at `GET /operations/status`.',
+    advice: 'The detail says why. `GET /operations/status` shows what is in progress.',
   },
   owner_erasing: {
     status: 410,
@@ -145,7 +145,7 @@ export const PROBLEMS = {
     status: 426,
     title: 'HTTP/1.0 cannot carry this answer',
     advice:
-      'Ask over HTTP/1.1, or read in pages. A proxy in between must speak HTTP/1.1 to this service, nginx by `proxy_http_version 1.1`.',
+      'Ask over HTTP/1.1, or read in pages. A proxy must speak HTTP/1.1 to this service; nginx does so with `proxy_http_version 1.1`.',
   },
   rate_limited: {
     status: 429,
@@ -324,7 +324,7 @@ export const ProblemDocument = z
     status: z.int().min(400).max(599),
     detail: z.string().meta({ description: 'What happened, and what to change.' }),
     code: z.enum(Object.keys(PROBLEMS) as ProblemCode[]).meta({ description: 'For programs to match on.' }),
-    requestId: z.string().meta({ description: 'Names the request in our log.' }),
+    requestId: z.string().meta({ description: 'Names the request in the log of the service.' }),
     errors: z
       .array(
         z.object({

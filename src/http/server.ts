@@ -143,7 +143,7 @@ const handleConnections = (server: Server, connections: Connections, rawAnswer: 
   server.on('connect', (_request, socket: Socket) => {
     connections.refuse(
       socket,
-      rawAnswer(new Problem('method_not_allowed', 'This is no proxy.', { headers: { Allow: '' } })),
+      rawAnswer(new Problem('method_not_allowed', 'This is not a proxy.', { headers: { Allow: '' } })),
     );
   });
 };

@@ -88,5 +88,5 @@ export const assertAsFar = (
 ): void => {
   const partition = positions.findIndex((position, index) => position < (ofActive[index] ?? START));
   if (partition !== -1)
-    throw new NotAsFar(`generation ${generation} stands before the active one in partition ${partition}`);
+    throw new NotAsFar(`generation ${generation} is behind the active one in partition ${partition}`);
 };

@@ -169,7 +169,7 @@ export class RemoteOperations implements Operations {
   }
 
   #brokenOff(when: string): ServiceUnreachable {
-    return new ServiceUnreachable(`${this.url} broke off ${when}: run it again`);
+    return new ServiceUnreachable(`${this.url} ended the answer ${when}: run the command again`);
   }
 
   #post<T>(path: string, body: unknown): Promise<T> {
@@ -221,7 +221,7 @@ export class RemoteOperations implements Operations {
         const { cause } = error as { readonly cause?: { readonly code?: string; readonly message?: string } };
         if (tries === TRIES)
           throw new ServiceUnreachable(
-            `${this.url} cannot be reached (${cause?.code ?? cause?.message ?? (error as Error).message}): is the service running there?`,
+            `${this.url} cannot be reached (${cause?.code ?? cause?.message ?? (error as Error).message}): check that the service runs there`,
           );
         await pause(TRY_AGAIN_MS, request.signal ?? undefined);
       }

@@ -148,7 +148,7 @@ export const verify = async (
 /** Throws where lists differ while an owner is being erased: they are to be compared again. */
 export const assertConclusive = ({ differing, erasing }: Verified): void => {
   if (differing > 0 && erasing)
-    throw new Error('an owner is being erased, and lists differ: that may be why');
+    throw new Error('lists differ while an owner is being erased: they are compared again afterwards');
 };
 
 /**
@@ -371,7 +371,7 @@ class Verification {
   async #behind({ position }: Page, giveUp: number): Promise<void> {
     if (monotonicMs() > giveUp)
       throw new ReadModelUnavailable(
-        `generation ${this.generation} has not moved from ${position || 'the start'} for ${TOLERANCE_MS / 1_000} s: is a projector running?`,
+        `generation ${this.generation} has not moved from ${position || 'the start'} for ${TOLERANCE_MS / 1_000} s: check that a projector runs`,
       );
     await pause(LOOK_EVERY_MS, this.options.signal);
     this.options.signal.throwIfAborted();

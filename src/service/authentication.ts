@@ -39,7 +39,7 @@ export const rateLimitsOf = async (
       else
         logger.warn(
           { policy, reason },
-          'the shared rate limits cannot be reached, each process counts alone for now',
+          'the shared rate limits cannot be reached; until they can, each process counts alone',
         );
     };
     return new CountedRateLimit(policy, perMinute, counters && { counters, onState });

@@ -53,7 +53,7 @@ const verifierOf = (
       await rebuildAfterVerification(log);
     },
     onProblem: (reason) => {
-      logger.warn({ reason }, 'the lists cannot be compared with the log, it is tried again each minute');
+      logger.warn({ reason }, 'the lists cannot be compared with the log; tried again each minute');
     },
   });
 };

@@ -118,7 +118,7 @@ const parseReceipt = (text: string): ParsedReceipt => {
     !Array.isArray(proof) ||
     typeof checkpoint !== 'string'
   )
-    throw new Refused('this is no receipt: it has event, index, proof and checkpoint');
+    throw new Refused('this is not a receipt, which has event, index, proof and checkpoint');
   const leaf = canonicalIfAny(event);
   if (leaf === undefined) throw new Refused('its event has no canonical form');
   return { leaf, index, proof, checkpoint };
@@ -134,7 +134,7 @@ const parseTlogProof = (text: string): ParsedReceipt => {
   const [, digits] = /^index (0|[1-9]\d{0,15})$/.exec(index) ?? [];
   if (!leaf || digits === undefined)
     throw new Refused(
-      'this is no receipt: a tlog-proof has its event as extra data, an index, and a checkpoint',
+      'this is not a receipt: as a tlog-proof, it has the event as extra data, an index and a checkpoint',
     );
   return { leaf: leafText(leaf), index: Number(digits), proof, checkpoint: text.slice(end + 2) };
 };

@@ -171,7 +171,7 @@ export const readModelContract = (
         expect(ids(await model.list(ANNE, undefined, 10))).toEqual([7]);
       });
 
-      it('promotes none that stands before the active one in any partition', async () => {
+      it('promotes none that is behind the active one in any partition', async () => {
         const { model, generation } = await openActive();
         await model.apply(generation, advance(0, 5));
         const next = await model.createGeneration();

@@ -180,7 +180,7 @@ describe('plants monitor and a log that lies', () => {
       /--witness names only 0/,
     );
     expect(await usage(log.url, '--key', vkey, '--token', 'mine.jwt')).toMatch(
-      /^.*It is gone: .*plants check.*$/m,
+      /^.*It was removed: .*plants check.*$/m,
     );
     expect(await usage(log.url, '--key', vkey, '--state', folder)).toMatch(/cannot be read: EISDIR/);
     writeFileSync(state, noteOf('a', 5, newSigner()));

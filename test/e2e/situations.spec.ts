@@ -160,7 +160,9 @@ describe('a service elsewhere whose connections break', () => {
     const url = `http://127.0.0.1:${port}`;
     const { status, stderr } = await runCli(['backup', '--to', join(folder, 'copy.db'), '--url', url], env);
     cutting.close();
-    expect(stderr).toMatch(/plants: http:\S+ broke off after \d+ of \d+ bytes: run it again\n$/);
+    expect(stderr).toMatch(
+      /plants: http:\S+ ended the answer after \d+ of \d+ bytes: run the command again\n$/,
+    );
     expect([status, readdirSync(folder)]).toEqual([3, []]);
   });
 
@@ -171,7 +173,7 @@ describe('a service elsewhere whose connections break', () => {
       expect([args, status, stderr]).toEqual([
         args,
         3,
-        `plants: ${env.PLANTS_URL} cannot be reached (ECONNREFUSED): is the service running there?\n`,
+        `plants: ${env.PLANTS_URL} cannot be reached (ECONNREFUSED): check that the service runs there\n`,
       ]);
     }
     await proxy.accept();
@@ -185,7 +187,7 @@ describe('a service elsewhere whose connections break', () => {
       2,
       /there is no token for http:\/\/192/,
     ],
-    ['is no URL', { PLANTS_URL: 'plants.example' }, 2, /--url must be where the service is/],
+    ['is no URL', { PLANTS_URL: 'plants.example' }, 2, /--url must be the address of the service/],
   ])('refuses in one line what %s', async (_what, settings, status, line) => {
     const env = { PLANTS_URL: service.url, DATA_DIR: folder, ...settings };
     if (env.DATA_DIR === 'SERVICE') env.DATA_DIR = service.dataDir;

@@ -164,7 +164,7 @@ class SqliteTreeStore extends TreeStore {
       const leaves = treeNow(prepared).size;
       if (size > leaves || size <= (signed ?? -1))
         throw new TreeMoved(
-          `a checkpoint of ${size} comes too late or too early: the tree has ${leaves} leaves, the last checkpoint ${signed ?? 'none'}`,
+          `a checkpoint of size ${size} is not the next one: the tree has the size ${leaves}, the last checkpoint ${signed ?? 'none'}`,
         );
       prepared.putCheckpoint.run(size, root, note, signedAt);
     });

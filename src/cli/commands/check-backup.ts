@@ -39,7 +39,7 @@ ${EXITS_ASKING}`,
     .action(async (file: string, options: CheckOptions) => {
       if (!isThere(file)) throw new UsageError(`there is no file ${file}`);
       if (options.maxSeconds !== undefined && options.against === undefined)
-        throw new UsageError('--max-seconds is for what a checkpoint shows that it lacks: give --against');
+        throw new UsageError('--max-seconds needs --against, which shows what a backup lacks');
       const signal = stopSignal('interrupted: nothing was found');
       const asked = { ...options, newest: await newestOf(options, signal) };
       exitBy(await checkBackup(file, asked, signal));

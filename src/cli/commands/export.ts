@@ -165,7 +165,7 @@ const written = async (
     signal.throwIfAborted(); // its reason names the signal
     throw error;
   }
-  if (!bundled) throw new ExportRefused('the bundle was not written to its end');
+  if (!bundled) throw new ExportRefused('the bundle is incomplete: export it again');
   return bundled;
 };
 

@@ -58,7 +58,7 @@ const runHistory = (options: HistoryOptions): Promise<void> => {
   if (others.plant !== undefined && owner === undefined)
     throw new UsageError('--plant needs --owner: plants of different owners may have the same id');
   if (asOf && (owner === undefined || Object.values(others).some((one) => one !== undefined)))
-    throw new UsageError('--as-of needs --owner, and goes with no other option but --json');
+    throw new UsageError('--as-of needs --owner, and takes no other option but --json');
   const signal = stopSignal('interrupted');
   const forPeople = process.stdout.isTTY && !json;
   return withLog((log) => {

@@ -63,7 +63,7 @@ interface MonitorOptions extends KeyOptions {
 
 const tokenIsGone = (): never => {
   throw new InvalidArgumentError(
-    'It is gone: save GET /log/list, and verify your own list with plants check FILE --key VKEY (docs/state-tree.md).',
+    'It was removed: save GET /log/list, and verify your own list with plants check FILE --key VKEY (docs/state-tree.md).',
   );
 };
 

@@ -45,7 +45,7 @@ interface RebuildOptions extends OperateOptions {
 
 const needsOf = ({ rate, unskip, dryRun, cancel, wait }: RebuildOptions) => {
   if (cancel && (dryRun ?? rate ?? unskip ?? !wait))
-    throw new UsageError('--cancel goes with no other option but --json');
+    throw new UsageError('--cancel takes no other option but --json');
   if (dryRun && !wait)
     throw new UsageError('--dry-run and --no-wait exclude each other: a dry run asks for nothing');
   return {

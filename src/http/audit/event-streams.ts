@@ -191,7 +191,7 @@ export class EventStreams implements OnModuleDestroy {
     if (!oldest)
       throw new Problem(
         'too_many_streams',
-        `${this.atOnce} streams of events are open, and there cannot be more: try again in some seconds, or read in pages.`,
+        `The limit of open streams of events (${this.atOnce}) is reached: try again in some seconds, or read in pages.`,
         { headers: { 'Retry-After': '5' } },
       );
     const [raw, { over }] = oldest;

@@ -44,7 +44,7 @@ export class BearerGuard extends AuthGuard('bearer') {
       await request.refundAnonymousQuota?.();
     }
     const { principal } = request;
-    if (!principal) throw new InvalidToken('the token does not hold');
+    if (!principal) throw new InvalidToken('the token is not valid');
     if (this.rateLimit) {
       const quota = await this.rateLimit.take(principal.owner);
       context.switchToHttp().getResponse<FastifyReply>().headers(rateLimitFields(quota));
@@ -68,7 +68,7 @@ export class BearerGuard extends AuthGuard('bearer') {
     context: ExecutionContext,
   ): User {
     if (error) throw error as Error;
-    if (!user) throw new InvalidToken('the token does not hold');
+    if (!user) throw new InvalidToken('the token is not valid');
     context.switchToHttp().getRequest<GuardedRequest>().principal = user;
     return user;
   }

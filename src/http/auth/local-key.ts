@@ -62,7 +62,7 @@ const parseKey = async (file: string, text: string): Promise<Omit<LocalKey, 'cre
       publicJwk: { kty, crv, x, y, kid, alg: LOCAL_KEY_ALGORITHM, use: 'sig' },
     };
   } catch {
-    throw new LocalKeyError(`the signing key ${file} is damaged: its parts do not fit together`);
+    throw new LocalKeyError(`the signing key ${file} is damaged: its parts are no key pair`);
   }
 };
 

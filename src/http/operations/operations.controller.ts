@@ -31,7 +31,7 @@ export class OperationsController {
   readonly #feed: StatusFeed;
   readonly #long = new InFlightLimit(
     AT_ONCE,
-    (what) => new OperationRefused(`${AT_ONCE} ${what}s are in progress here: wait for the end of one`),
+    (what) => new OperationRefused(`the limit of ${AT_ONCE} ${what}s in progress is reached: wait for one`),
   );
 
   constructor(

@@ -74,7 +74,7 @@ export class ImportController {
 const tooManyImports = (): Problem =>
   new Problem(
     'too_many_streams',
-    `${IMPORTS_AT_ONCE} imports are in progress, and there cannot be more: try again in some seconds.`,
+    `The limit of imports in progress (${IMPORTS_AT_ONCE}) is reached: try again in some seconds.`,
     { headers: { 'Retry-After': '5' } },
   );
 

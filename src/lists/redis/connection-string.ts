@@ -86,7 +86,7 @@ const nodeOf = (text: string, defaultPort: number): RedisNode => {
   const port = digits === undefined ? defaultPort : Number(digits);
   if (host === undefined || (bracketed !== undefined && !isIPv6(bracketed)) || port < 1 || port > 65_535)
     throw new BadStoreUrl(
-      'a Redis URL names each server as host or host:port; an IPv6 address is in brackets',
+      'a Redis URL must name each server as host or host:port; an IPv6 address must be in brackets',
     );
   return { host, port };
 };
@@ -147,7 +147,7 @@ const tlsOf = (secure: boolean, parameters: ReadonlyMap<Parameter, string>): Red
   const certFile = parameters.get('userCertFile');
   const keyFile = parameters.get('userKeyFile');
   if ((certFile === undefined) !== (keyFile === undefined))
-    throw new BadStoreUrl('userCertFile and userKeyFile are given together');
+    throw new BadStoreUrl('userCertFile and userKeyFile belong together: name both or neither');
   return {
     caFile: parameters.get('tlsCAFile'),
     own: certFile !== undefined && keyFile !== undefined ? { certFile, keyFile } : undefined,

@@ -105,7 +105,7 @@ const masterBy = async (
         ]),
       );
       if (found) return { host: found[0], port: Number(found[1]) };
-      failure = new RedisRefused(`the sentinels know no master of the name that is in READ_MODEL`);
+      failure = new RedisRefused('the sentinels have no master of the name in READ_MODEL: correct the name');
     } catch (error) {
       failure = error;
     }

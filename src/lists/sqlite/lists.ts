@@ -123,7 +123,7 @@ class OwnedLists extends ReadableLists<OwnedFile> implements ReadModelStore {
       if (!(error instanceof NoLists)) throw portError(error, path);
       if (error.kind === 'foreign' || (error.kind === 'damaged' && !isOurs))
         throw new ReadModelUnavailable(
-          `${error.message}, and does not seem to hold our lists: set READ_MODEL to another folder`,
+          `${error.message}, and does not seem to hold lists of this service: set READ_MODEL to another folder`,
         );
       if (error.kind !== 'unfinished') this.onWarning(`${error.message}: ${MADE_AGAIN}`);
       removeLists(path);

@@ -132,7 +132,7 @@ export const parseEventStoreUrl = (value: string): EventStoreConnectionString =>
     throw new BadStoreUrl('userCertFile and userKeyFile belong together: name both or neither');
   if (!tls && (tlsCAFile ?? userCertFile) !== undefined)
     throw new BadStoreUrl(
-      'tlsCAFile, userCertFile and userKeyFile mean nothing with tls=false: leave out one or the other',
+      'tlsCAFile, userCertFile and userKeyFile have no effect with tls=false: leave out one or the other',
     );
   const credentials = userInfo === undefined ? undefined : user(userInfo);
   return {

@@ -85,7 +85,7 @@ export class Scavenging {
     if (ignores === true || !(await this.#isLeft(into))) return undefined;
     const what = `the events are deleted, and still in the files of ${server.title}`;
     return ignores === undefined
-      ? `${what}: start a scavenge on it, with its option ${OPTION} set to true, as this account may not (docs/erasure.md)`
+      ? `${what}: start a scavenge on it, with its option ${OPTION} set to true, since this account may not (docs/erasure.md)`
       : `${what}: set its option ${OPTION} to true and restart it`;
   }
 
@@ -113,7 +113,7 @@ export class Scavenging {
     } catch (error) {
       if (error instanceof AccessDeniedError)
         return new LogUnavailable(
-          `the events are deleted, and still in the files of ${server.title}: start a scavenge on it, as this account may not (docs/erasure.md)`,
+          `the events are deleted, and still in the files of ${server.title}: start a scavenge on it, since this account may not (docs/erasure.md)`,
         );
       // One may be running.
       return new LogUnavailable(`${waiting}; starting one failed (${server.unavailable(error).message})`);

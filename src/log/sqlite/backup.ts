@@ -315,7 +315,7 @@ const digest = async (
 const checksumIn = (db: Database, file: string): string | null => {
   if (db.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'backup'").get() === undefined)
     throw new Refusal(
-      `${file} is an event log, but plants backup did not make it: nothing in it tells whether it is whole`,
+      `${file} is an event log, but plants backup did not make it, so it has no checksum to check it by`,
     );
   const { sha256 } = db.prepare('SELECT max(sha256) AS sha256 FROM backup').get() as {
     sha256: string | null;

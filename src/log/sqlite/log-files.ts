@@ -277,7 +277,7 @@ export class LogFiles {
         .get() as { bytes: number };
       const { bavail, bsize } = statfsSync(dirname(partial));
       if (bavail * bsize < bytes + LEAST_FREE_BYTES)
-        throw new Error(`a copy takes ${bytes + LEAST_FREE_BYTES} bytes, and the disk has ${bavail * bsize}`);
+        throw new Error(`a copy takes ${bytes + LEAST_FREE_BYTES} bytes, and ${bavail * bsize} are free`);
       this.db.prepare('VACUUM INTO ?').run(partial);
       if (this.#isWrittenOver(fault)) throw new Error(this.#setWalAside());
       const events = eventsIn(partial, last);

@@ -131,7 +131,7 @@ describe('plants copy', () => {
     const { status, stderr } = await copy(url('first.db'), url('other.db'));
     expect([status, stderr]).toEqual([
       1,
-      'plants: the target holds something else: its event 1, plant-zoe/1 revision 0, is plant-alice/0 revision 0 in the source\n',
+      'plants: the target holds other events: its event 1, plant-zoe/1 revision 0, is plant-alice/0 revision 0 in the source; copy into an empty log\n',
     ]);
     expect(exported('other.db')).toHaveLength(1);
   });

@@ -180,7 +180,7 @@ export class SimulatedTree extends TreeStore {
       if (content.alarm) throw new AlarmStands(content.alarm.message);
       const signed = content.checkpoints.at(-1)?.size ?? -1;
       if (checkpoint.size > content.tree.size || checkpoint.size <= signed)
-        throw new TreeMoved(`a checkpoint of ${checkpoint.size} comes too late or too early`);
+        throw new TreeMoved(`a checkpoint of size ${checkpoint.size} is not the next one`);
       content.checkpoints = [...content.checkpoints, checkpoint];
       this.disk.sync();
       this.disk.onCheckpoint(checkpoint);

@@ -95,7 +95,7 @@ describe('a bundle', () => {
     );
     const last = String(await more.log.head());
     await expect(more.bundle({ from: last })).rejects.toThrow(
-      `--from ${last}: the last signed checkpoint does not reach so far yet: try again in some seconds`,
+      `--from ${last}: the last signed checkpoint does not reach that far yet: try again in some seconds`,
     );
     await more.remove();
   });

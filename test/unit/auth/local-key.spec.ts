@@ -109,7 +109,7 @@ describe('a key is refused, in one line, and not replaced', () => {
 
   test('when its parts come from two keys', async () => {
     await holding(JSON.stringify({ ...(await jwk()), d: (await jwk()).d }));
-    await refused('do not fit together');
+    await refused('its parts are no key pair');
   });
 
   test('when it is a folder', async () => {

@@ -142,7 +142,7 @@ describe('copying a log', () => {
       await fill(source, 5);
       await appendRaw(target, plantStream('zoe', 1), 'PlantCreated', {});
       await refused(
-        'the target holds something else: its event 1, plant-zoe/1 revision 0, is plant-owner%200/0 revision 0 in the source',
+        'the target holds other events: its event 1, plant-zoe/1 revision 0, is plant-owner%200/0 revision 0 in the source; copy into an empty log',
       );
     });
 
@@ -159,7 +159,9 @@ describe('copying a log', () => {
       await fill(source, 5);
       await copy();
       await run(target, 'anne', createPlant(7));
-      await refused('the target holds more than the source: its event 6 is plant-anne/7 revision 0');
+      await refused(
+        'the target holds more events than the source: its event 6 is plant-anne/7 revision 0; copy into an empty log',
+      );
     });
 
     it('a malformed event, which it could not copy as it is', async () => {

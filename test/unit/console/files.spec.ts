@@ -130,9 +130,9 @@ describe('a receipt in the console', () => {
         text({ checkpoint: rest.checkpoint.replace('\n40\n', '\n41\n') }),
         /^refused: its checkpoint: line 6: the sig/,
       ],
-      ['{"event":{}}', /this is no receipt: it has event, index, proof and checkpoint/],
-      ['[]', /this is no receipt/],
-      ['x', /this is no receipt/],
+      ['{"event":{}}', /this is not a receipt, which has event, index, proof and checkpoint/],
+      ['[]', /this is not a receipt/],
+      ['x', /this is not a receipt/],
       ['c2sp.org/tlog-proof@v1\n', /a tlog-proof has its event as extra data/],
       [tlogProofText(leaf, rest).replace('\nindex 7\n', '\nindex 07\n'), /a tlog-proof has its event/],
       [tlogProofText(leaf, rest).replace(/extra .*\n/, ''), /a tlog-proof has its event/],
@@ -238,7 +238,7 @@ describe('a file in the console', () => {
       ['', /no bundle, no receipt, no proof of a list and no checkpoint/],
       ['hello', /no bundle, no receipt/],
       [Buffer.of(0xff, 0xfe), /not UTF-8/],
-      ['{"format":"plants-list","version":2}', /this is no receipt/],
+      ['{"format":"plants-list","version":2}', /this is not a receipt/],
       ['{"before":[],"checkpoint":"x"', /line is cut off/],
     ] as const)
       expect(await checkFile(fileOf(content), trust)).toMatchObject({

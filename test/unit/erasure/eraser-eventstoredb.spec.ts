@@ -235,7 +235,7 @@ describe('the erasure of an owner on EventStoreDB', () => {
     await stores.create(MARKER, 2);
     server.answerNext('scavenge', failures.accessDenied);
     const another = await stores.order(MARKER);
-    await until(() => problems.some((problem) => problem.includes('as this account may not')));
+    await until(() => problems.some((problem) => problem.includes('since this account may not')));
     server.store.scavenge(true);
     await stores.finished(another);
   });

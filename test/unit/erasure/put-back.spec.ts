@@ -23,7 +23,7 @@ import { Office } from '../cli/command-for-tests.js';
 
 quickTime();
 
-const MAY_BE_WHY = 'an owner is being erased, and lists differ: that may be why';
+const MAY_BE_WHY = 'lists differ while an owner is being erased: they are compared again afterwards';
 
 /** As where streams are erased one after the other, which is recorded last: a log in which an erasure is not, until `record`. */
 const notRecorded = (log: EventLog): { log: EventLog; record: () => void } => {

@@ -130,7 +130,7 @@ describe('an answer of any length', () => {
     };
     expect(await got()).toMatchObject({
       status: 503,
-      text: expect.stringMatching(/1 streams of events are open/) as unknown,
+      text: expect.stringMatching(/The limit of open streams of events \(1\) is reached/) as unknown,
     });
     end();
     expect(await first).toEqual({ status: 200, text: 'one ', whole: true });

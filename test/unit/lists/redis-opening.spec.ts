@@ -394,7 +394,7 @@ describe('opening a read model on Redis', () => {
     try {
       await expect((await open(url)).generations()).resolves.toEqual([]);
       await expect(refusal(url.replace(/plants$/, 'others'), FOREVER_MS)).resolves.toMatch(
-        /the sentinels know no master of the name/,
+        /the sentinels have no master of the name/,
       );
       await sentinel.kill();
       await expect(refusal(url)).resolves.toMatch(/refuses connections/);

@@ -34,7 +34,7 @@ const operator: Operator = { actor: { sub: 'olga' }, correlationId: 'shift 7' };
 const REBUILDS = 'operation-rebuilds';
 const ERASURES = 'operation-erasures';
 const full = () => new ReadModelUnavailable('the disk is full');
-const behind = () => new NotAsFar('partition 7 stands before the active one');
+const behind = () => new NotAsFar('partition 7 is behind the active one');
 
 let at: Projectors;
 let log: EventLog;

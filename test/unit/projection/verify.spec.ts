@@ -163,7 +163,7 @@ describe('verifying a read model', () => {
     const clock = jest.spyOn(performance, 'now').mockImplementation(() => time + (later += 60_000));
     try {
       await expect(check()).rejects.toThrow(
-        /^generation \d+ has not moved from the start for \d+ s: is a projector running/,
+        /^generation \d+ has not moved from the start for \d+ s: check that a projector runs/,
       );
     } finally {
       clock.mockRestore();

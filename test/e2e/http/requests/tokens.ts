@@ -26,9 +26,9 @@ const changed =
 const CHALLENGE = 'Bearer realm="plants"';
 const none = { are: '401 token_missing', fields: { 'www-authenticate': CHALLENGE } };
 
-/** A token does not hold, and a client is told why, in the answer and in its challenge (RFC 6750, 3). */
+/** A token is not valid, and the client is told why, in the answer and in its challenge (RFC 6750, 3). */
 const invalid = (reason: string, ...requests: Rule[2][]): Rule => [
-  `a token does not hold: ${reason}`,
+  `a token is not valid: ${reason}`,
   {
     are: '401 token_invalid',
     detail: new RegExp(reason.replaceAll(/[()]/g, '\\$&'), 'i'),
