@@ -186,7 +186,7 @@ const noticesOf = ({ host, pid, auditor }: ProcessReport): string[] =>
 
 const WITNESS_STATES: Readonly<Record<string, string>> = {
   unreachable: 'does not answer as it should',
-  refuses: 'refuses our checkpoints',
+  refuses: 'refuses the checkpoints of this log',
 };
 
 /** A witness that disagrees says that this log was altered or restored, or lies. */

@@ -26,7 +26,7 @@ export const schemaChange = (
         return `has lost the ${type} ${name} as this version makes it: another program has changed its schema`;
     for (const [name, { type }] of found)
       if (!wanted.has(name) && !mayHave.includes(name))
-        return `has the ${type} ${name}, which is not ours: another program has changed its schema`;
+        return `has the ${type} ${name}, which this service did not make: another program has changed its schema`;
     return undefined;
   } finally {
     model.close();

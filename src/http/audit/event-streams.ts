@@ -221,7 +221,7 @@ export class EventStreams implements OnModuleDestroy {
     } catch (error) {
       // A client that breaks off is no error. A failure of ours cuts the connection, since the answer has begun.
       if (error instanceof Problem || (error as NodeJS.ErrnoException).code === 'ERR_STREAM_PREMATURE_CLOSE')
-        requestLog(request).info('a stream of events was broken off by its client, or by our stop');
+        requestLog(request).info('a stream of events was ended by its client, or by the service');
       else if (error instanceof LogUnavailable)
         requestLog(request).warn({ reason: error.message }, 'a stream of events was broken off');
       else requestLog(request).error({ err: error }, 'a stream of events was broken off');

@@ -33,12 +33,12 @@ const ERROR_MEANINGS: readonly ErrorMeaning[] = [
   ],
   [
     /permissions? to access (?:a|the|one of the) channel/,
-    `does not allow our channel: ACL SETUSER … &plants:* for the user in READ_MODEL`,
+    `does not allow the channel of this service: ACL SETUSER … &plants:* for the user in READ_MODEL`,
     RedisRefused,
   ],
   [
     /permissions? to access (?:a|one of the) keys?|can't access at least one of the keys/,
-    `does not allow our keys: ACL SETUSER … ~plants:* for the user in READ_MODEL`,
+    `does not allow the keys of this service: ACL SETUSER … ~plants:* for the user in READ_MODEL`,
     RedisRefused,
   ],
   [
@@ -80,7 +80,7 @@ const ERROR_MEANINGS: readonly ErrorMeaning[] = [
   ],
   [
     /certificate required|ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED|(?:sslv3|tlsv1)[ _\w]*alert[ _]\w*/i,
-    'wants another certificate of ours: userCertFile and userKeyFile in READ_MODEL',
+    'wants another client certificate: userCertFile and userKeyFile in READ_MODEL',
     RedisRefused,
   ],
   [/EPROTO|ERR_SSL_\w+/, 'does not speak TLS: write redis instead of rediss', RedisRefused],
@@ -91,7 +91,7 @@ const ERROR_MEANINGS: readonly ErrorMeaning[] = [
   [/The queue is full/, 'is too slow for what is asked of it: the queue is full'],
   [
     /ECONNRESET|EPIPE|closed|Disconnects client/i,
-    'lost the connection; if it always does, it may expect TLS (rediss) or a certificate of ours (userCertFile, userKeyFile)',
+    'lost the connection; if it always does, it may expect TLS (rediss) or a client certificate (userCertFile, userKeyFile)',
   ],
 ];
 

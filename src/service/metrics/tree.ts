@@ -61,7 +61,7 @@ const WITNESS_GAUGES: readonly (readonly [
   ['plants_witness_size', 'Events in the last tree that a witness has cosigned.', ({ size }) => size ?? 0],
   [
     'plants_witness_failing',
-    '1 while a witness cannot be reached or refuses our checkpoints, else 0.',
+    '1 while a witness cannot be reached or refuses the checkpoints of this log, else 0.',
     ({ state }) => (state === 'unreachable' || state === 'refuses' ? 1 : 0),
   ],
   [

@@ -129,7 +129,7 @@ const EVENTS: Readonly<Record<string, Alter>> = {
   },
   'rules of the log: one added': ({ sql, random }) => {
     sql(`CREATE TRIGGER more${random(100)} AFTER INSERT ON events BEGIN SELECT 1; END`);
-    return { says: 'which is not ours' };
+    return { says: 'which this service did not make' };
   },
   'identity of the log': ({ sql, random }) => {
     sql(`UPDATE log SET identity = 'mallory-${random(1_000)}'`);

@@ -149,7 +149,7 @@ const TOLD: readonly (readonly [what: string, report: object, ...lines: string[]
       { witness: 'w3', state: 'disagrees', reason: 'no proof' },
     ),
     `witnesses  ash/9: 60 events cosigned by 1 of 3; w1 refuses; w2 unreachable, last 5 at ${AT}; w3 disagrees`,
-    'WARNING  the auditor ash/9: the witness w1 refuses our checkpoints: no key',
+    'WARNING  the auditor ash/9: the witness w1 refuses the checkpoints of this log: no key',
     'WARNING  the auditor ash/9: the witness w2 does not answer as it should: ',
     'PROBLEM  the witness w3 cosigns nothing more of the auditor ash/9: no proof: this log was restored to an earlier state or altered, or the witness is wrong (docs/witnesses.md)',
   ],

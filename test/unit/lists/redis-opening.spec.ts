@@ -169,12 +169,12 @@ describe('opening a read model on Redis', () => {
       [
         'forbidden keys',
         'nokeys:hunter2@',
-        'does not allow our keys: ACL SETUSER … ~plants:* for the user in READ_MODEL',
+        'does not allow the keys of this service: ACL SETUSER … ~plants:* for the user in READ_MODEL',
       ],
       [
         'a forbidden channel',
         'nochannel:hunter2@',
-        'does not allow our channel: ACL SETUSER … &plants:* for the user in READ_MODEL',
+        'does not allow the channel of this service: ACL SETUSER … &plants:* for the user in READ_MODEL',
       ],
       [
         'no permission at all',
@@ -207,7 +207,7 @@ describe('opening a read model on Redis', () => {
       await open(server.url);
       await server.cli('CONFIG', 'SET', 'tls-auth-clients', 'yes');
       try {
-        await expect(refusal(server.url)).resolves.toMatch(/certificate of ours.*userCertFile/);
+        await expect(refusal(server.url)).resolves.toMatch(/client certificate.*userCertFile/);
         await open(`${server.url}&userCertFile=${server.certFile}&userKeyFile=${server.keyFile}`);
       } finally {
         await server.cli(

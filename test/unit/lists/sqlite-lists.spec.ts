@@ -401,7 +401,7 @@ describe('lists in a folder', () => {
       [
         'an index of its own',
         'CREATE UNIQUE INDEX more ON plants (row)',
-        'has the index more, which is not ours',
+        'has the index more, which this service did not make',
       ],
       ['a table missing', 'DROP TABLE parked', 'has lost the table parked'],
       ['a partition missing', 'DELETE FROM anchors WHERE partition = 7', 'lacks partitions'],

@@ -247,7 +247,7 @@ describe('backup and restore of an embedded log', () => {
       [
         'a foreign trigger',
         'CREATE TRIGGER mine AFTER INSERT ON events BEGIN DELETE FROM log; END',
-        'has the trigger mine, which is not ours',
+        'has the trigger mine, which this service did not make',
       ],
     ] as const;
     it.each(lost)('is refused for %s', async (_what, sql, message) => {

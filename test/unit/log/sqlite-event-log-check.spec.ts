@@ -155,7 +155,7 @@ describe('a log that is compared with itself', () => {
     [
       'a trigger that was put in',
       'CREATE TRIGGER more AFTER INSERT ON events BEGIN SELECT 1; END',
-      'has the trigger more, which is not ours',
+      'has the trigger more, which this service did not make',
     ],
     [
       'a trigger that is another',
@@ -165,7 +165,7 @@ describe('a log that is compared with itself', () => {
     [
       'an index that would refuse events',
       'CREATE UNIQUE INDEX more ON events (id)',
-      'has the index more, which is not ours',
+      'has the index more, which this service did not make',
     ],
     [
       'a version that was put back since events were erased',
