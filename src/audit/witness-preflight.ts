@@ -8,7 +8,7 @@ import { type VerifierKey } from '../transparency/note.js';
 import { hasRoot } from './recheck.js';
 import { type AskWitness, eventsGone, otherHistory, shownBy, type WitnessTarget } from './witnessing.js';
 
-export interface WitnessedBeforeOptions {
+export interface WitnessPreflightOptions {
   readonly ask: AskWitness;
   /**
    * Limit for the answer of a witness. One that takes longer counts as one that shows nothing: witnesses would else
@@ -39,7 +39,7 @@ export class WitnessPreflight {
     private readonly store: TreeStore,
     private readonly key: VerifierKey,
     private readonly targets: readonly WitnessTarget[],
-    private readonly options: WitnessedBeforeOptions,
+    private readonly options: WitnessPreflightOptions,
   ) {
     this.#greater = new RollbackDetector(log, store, options.patienceMs);
   }

@@ -6,7 +6,7 @@ import { print } from './terminal.js';
 
 /**
  * Asks on the terminal whether to do something, unless `yes`, and prints it where nothing is done; `verb` and `done` as
- * in "skip" and "skipped". Returns whether it was agreed to. Throws OperationRefused where nobody can be asked,
+ * in "skip" and "skipped". Returns true if it was confirmed. Throws OperationRefused where nobody can be asked,
  * Interrupted at Ctrl-C, and the signal's reason.
  */
 export const confirm = async (

@@ -7,7 +7,7 @@ import { BackupRefused } from '../log/backup.js';
 import { LogUnavailable, OutcomeUnknown, StreamErased, UnknownPosition } from '../log/event-log.js';
 import {
   GenerationMissing,
-  OwnerParked,
+  OwnerBlocked,
   ReadModelAhead,
   ReadModelIncomplete,
   ReadModelUnavailable,
@@ -127,7 +127,7 @@ const row =
   (error) =>
     error instanceof errorClass ? toProblem(error as E) : undefined;
 
-const soon = <E>(errorClass: ErrorClass<E>, code: ProblemCode, detail: string): Row =>
+const retry = <E>(errorClass: ErrorClass<E>, code: ProblemCode, detail: string): Row =>
   row(errorClass, () => retrySoon(code, detail));
 
 /** The problem of each class of errors; a subclass stands before its superclass. */
@@ -144,7 +144,7 @@ const ROWS: readonly Row[] = [
         headers: { 'Retry-After': String(retryAfterSeconds) },
       }),
   ),
-  soon(
+  retry(
     OutcomeUnknown,
     'outcome_unknown',
     'The log did not confirm the write in time: it may have taken place. Look for it, or send the request again with an Idempotency-Key.',
@@ -157,23 +157,23 @@ const ROWS: readonly Row[] = [
         'Everything stored for this account was erased, and the event log does not take this id or Idempotency-Key again yet. Use another one, or ask the operator of this service.',
       ),
   ),
-  soon(LogUnavailable, 'log_unavailable', 'Nothing was written. Try again.'),
-  row(OwnerParked, ({ parked }) => ownerBlocked(parked.kind, 'Your list cannot be told')),
+  retry(LogUnavailable, 'log_unavailable', 'Nothing was written. Try again.'),
+  row(OwnerBlocked, ({ blocked }) => ownerBlocked(blocked.kind, 'Your list cannot be told')),
   row(EventRefused, ({ kind }) => ownerBlocked(kind, 'This cannot be answered, and nothing was written')),
-  soon(ReadModelIncomplete, 'read_model_incomplete', 'Lists are still being built from the log. Try again.'),
-  soon(
+  retry(ReadModelIncomplete, 'read_model_incomplete', 'Lists are still being built from the log. Try again.'),
+  retry(
     ReadModelAhead,
     'read_model_ahead',
     'The log was restored to an earlier state: lists are answered again when they were rebuilt from it. Tell the operator of this service.',
   ),
-  soon(ReadModelUnavailable, 'read_model_unavailable', 'Lists cannot be read at present. Try again.'),
-  soon(GenerationMissing, 'read_model_unavailable', 'Lists cannot be read at present. Try again.'),
+  retry(ReadModelUnavailable, 'read_model_unavailable', 'Lists cannot be read at present. Try again.'),
+  retry(GenerationMissing, 'read_model_unavailable', 'Lists cannot be read at present. Try again.'),
   row(NotSignedYet, ({ message }) => retrySoon('not_signed_yet', `${sentence(message)} Try again.`)),
   row(LogAltered, ({ message }) =>
     retrySoon('log_altered', `${sentence(message)} Tell the operator of this service.`),
   ),
-  soon(TreeUnavailable, 'tree_unavailable', 'The tree cannot be read at present. Try again.'),
-  soon(NotFreshYet, 'not_fresh_yet', 'The list does not contain yet what it has to. Try again.'),
+  retry(TreeUnavailable, 'tree_unavailable', 'The tree cannot be read at present. Try again.'),
+  retry(NotFreshYet, 'not_fresh_yet', 'The list does not contain yet what it has to. Try again.'),
   row(
     UnknownPosition,
     ({ where, reason }) =>

@@ -1,6 +1,6 @@
 import { type Coordination } from './coordination.js';
 import { type Generations } from './generations.js';
-import { type Page, type ParkedOwner, type PartitionChanges, type ReadModel } from './read-model.js';
+import { type Page, type BlockedOwner, type PartitionChanges, type ReadModel } from './read-model.js';
 
 /**
  * Lists that nobody else sees and that are gone when they are closed, for a comparison. They are in a file rather than
@@ -13,7 +13,7 @@ export interface TemporaryLists {
   page(owner: string, after: number | undefined, limit: number): Page;
   /** The owners who have plants, in ascending order of how they are encoded; read in steps. */
   owners(): Iterable<string>;
-  parked(): Iterable<ParkedOwner>;
+  blocked(): Iterable<BlockedOwner>;
   countPlants(): number;
   close(): void;
 }

@@ -29,7 +29,7 @@ export interface RowChange {
  * An owner with an event, at `position`, that the codec refuses: later events are not applied until the owner is
  * caught up.
  */
-export interface ParkedOwner {
+export interface BlockedOwner {
   readonly owner: string;
   /** Of the event that is refused. */
   readonly position: Position;
@@ -50,7 +50,7 @@ export interface PartitionChanges {
   /** In log order; all of owners in this partition, all after `from` and none after `upTo`. */
   readonly changes: readonly RowChange[];
   /** Events of the same range that the codec refuses, in log order: each blocks its owner, unless it is blocked. */
-  readonly refused?: readonly ParkedOwner[];
+  readonly refused?: readonly BlockedOwner[];
 }
 
 /** Tells whether an entry was refused, by what `ReadModel.apply` gives for it. */
@@ -61,13 +61,13 @@ export const isRefused = ({ upTo }: PartitionChanges, reached: Position | undefi
 export interface CatchUp {
   readonly owner: string;
   /** The position of the event that the owner is blocked at. */
-  readonly parkedAt: Position;
+  readonly blockedAt: Position;
   /** The position of the owner's partition. */
   readonly upTo: Position;
-  /** The changes by the owner's events from `parkedAt` up to `upTo`, or up to the next event that is refused, in log order. */
+  /** The changes by the owner's events from `blockedAt` up to `upTo`, or up to the next event that is refused, in log order. */
   readonly changes: readonly RowChange[];
   /** The next event that is refused, where there is one: the owner is blocked at that. */
-  readonly next: ParkedOwner | undefined;
+  readonly next: BlockedOwner | undefined;
 }
 
 /** A page of an owner's list. */
@@ -82,7 +82,7 @@ export interface Page {
   readonly event: string;
   readonly generation: Generation;
   /** If the owner is blocked: the rows are then where catching up begins. Never in a list. */
-  readonly parked?: ParkedOwner;
+  readonly blocked?: BlockedOwner;
 }
 
 /** A page of an owner's list, as the body of an answer. */
@@ -127,23 +127,23 @@ export abstract class ReadModel {
 
   /**
    * Brings a blocked owner up to date in one step; gives whether it was done. It was not, and nothing has changed, where
-   * the owner is not blocked at `parkedAt`, or the partition does not stand at `upTo`. Throws GenerationMissing.
+   * the owner is not blocked at `blockedAt`, or the partition does not stand at `upTo`. Throws GenerationMissing.
    */
   abstract catchUp(generation: Generation, catchUp: CatchUp): Promise<boolean>;
 
   /** The number of owners that are blocked in a generation. Throws GenerationMissing. */
-  abstract countParked(generation: Generation): Promise<number>;
+  abstract countBlocked(generation: Generation): Promise<number>;
 
   /**
    * The blocked owners of a generation, in no particular order, read in small steps while it is used: one that is blocked
    * or caught up meanwhile may be among them. Its steps throw GenerationMissing.
    */
-  abstract parked(generation: Generation): AsyncIterable<ParkedOwner>;
+  abstract blocked(generation: Generation): AsyncIterable<BlockedOwner>;
 
   /**
    * At most `limit` of an owner's plants with an id greater than `after` (all ids without one), from the active
    * generation, rows and position read together. Throws ReadModelIncomplete if there is no active generation,
-   * OwnerParked where the owner is blocked.
+   * OwnerBlocked where the owner is blocked.
    */
   abstract list(owner: string, after: number | undefined, limit: number): Promise<Page>;
 
@@ -195,10 +195,10 @@ export class ReadModelIncomplete extends Error {
 }
 
 /** The owner's list is not known: an event of the owner cannot be read. */
-export class OwnerParked extends Error {
-  override readonly name = 'OwnerParked';
-  constructor(readonly parked: ParkedOwner) {
-    super(`event ${parked.revision} of stream ${parked.stream} cannot be read: ${parked.reason}`);
+export class OwnerBlocked extends Error {
+  override readonly name = 'OwnerBlocked';
+  constructor(readonly blocked: BlockedOwner) {
+    super(`event ${blocked.revision} of stream ${blocked.stream} cannot be read: ${blocked.reason}`);
   }
 }
 

@@ -1,8 +1,8 @@
 import { decodeOwner } from '../domain/stream.js';
-import { type Generation, type Page, type ParkedOwner, type PartitionChanges } from './read-model.js';
+import { type Generation, type Page, type BlockedOwner, type PartitionChanges } from './read-model.js';
 import { type TemporaryLists } from './read-model-store.js';
 import { DatabaseSync } from '../sqlite/database.js';
-import { BEFORE_ALL_PARKED, ListsQueries, parkedOwnerOf, type ParkedPlace } from './sqlite/lists-queries.js';
+import { BEFORE_ALL, ListsQueries, blockedOwnerOf, type BlockedPlace } from './sqlite/lists-queries.js';
 import { insertAnchors, SCHEMA } from './sqlite/lists-schema.js';
 import { ListsWrites } from './sqlite/lists-writes.js';
 
@@ -43,10 +43,10 @@ class ListsWithoutName implements TemporaryLists {
     }
   }
 
-  *parked(): Generator<ParkedOwner, void, undefined> {
-    for (let after: ParkedPlace | undefined = BEFORE_ALL_PARKED; after;) {
-      const { found, next } = this.#queries.parkedAfter(after);
-      for (const row of found) yield parkedOwnerOf(row, decodeOwner(row.owner) ?? row.owner);
+  *blocked(): Generator<BlockedOwner, void, undefined> {
+    for (let after: BlockedPlace | undefined = BEFORE_ALL; after;) {
+      const { found, next } = this.#queries.blockedAfter(after);
+      for (const row of found) yield blockedOwnerOf(row, decodeOwner(row.owner) ?? row.owner);
       after = next;
     }
   }

@@ -1,4 +1,4 @@
-import { soon, startTimer, stopTimer, type Timer } from '../runtime/runtime.js';
+import { onNextTurn, startTimer, stopTimer, type Timer } from '../runtime/runtime.js';
 import { type Position } from '../log/event-log.js';
 import { ReadModelUnavailable } from './read-model.js';
 
@@ -109,7 +109,7 @@ export class PolledWaiters {
     // At the end of this turn of the event loop: all who came in it share a read, which an apply may make needless.
     if (!this.#looksFirst && this.#waiters.any) {
       this.#looksFirst = true;
-      soon(() => {
+      onNextTurn(() => {
         this.#looksFirst = false;
         this.wake();
       });

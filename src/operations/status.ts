@@ -28,7 +28,7 @@ type GenerationStatus = SystemStatus['generations'][number] &
 type RebuildStatus = NonNullable<SystemStatus['rebuild']>;
 
 /** Blocked owners that a status names. */
-const MAX_PARKED = 20;
+const MAX_BLOCKED = 20;
 
 /** The sources of the status. */
 export interface System {
@@ -74,7 +74,7 @@ export const readStatus = async (system: System): Promise<SystemStatus> => {
       ...unanswered.map(({ store, problem }) => `the ${store} does not answer: ${problem}`),
       ...logProblems(processes, log.health()),
       ...('problem' in lists ? [] : problemsOf(processes, generations, head, rebuild)),
-      ...parkedProblems(parked),
+      ...blockedProblems(parked),
       ...differenceProblems(newestRun(processes, 'verified')),
       ...processes.flatMap(witnessProblems),
     ],
@@ -138,7 +138,7 @@ const answerOf = async <T>(asked: Promise<T>): Promise<Answer<T>> => {
 const readLists = async (system: System) => {
   const processes = await readReports(system.model);
   const positions = await readPositions(system);
-  return { processes, positions, parked: await readParked(system, activeOf(positions)) };
+  return { processes, positions, parked: await readBlocked(system, activeOf(positions)) };
 };
 
 const NO_LISTS: Awaited<ReturnType<typeof readLists>> = {
@@ -206,19 +206,19 @@ const warningOf = (event: UnreadEvent, { blockedByUnknownEvent }: Rebuilds): str
     ? `${unreadText(event)}: no rebuild is begun or promoted here until this version is upgraded, or the event skipped (plants skip)`
     : `${unreadText(event)}: it is ignored, and plants skip ends this warning`;
 
-const readParked = async (
+const readBlocked = async (
   { model }: System,
   active: GenerationInfo | undefined,
 ): Promise<SystemStatus['parked']> => {
   if (!active) return { owners: 0, events: [] };
   const { generation } = active;
   try {
-    const owners = await model.countParked(generation);
+    const owners = await model.countBlocked(generation);
     const events: SystemStatus['parked']['events'][number][] = [];
     if (owners > 0)
-      for await (const { position, stream, revision, kind, reason } of model.parked(generation)) {
+      for await (const { position, stream, revision, kind, reason } of model.blocked(generation)) {
         events.push({ position, stream, revision, kind, reason });
-        if (events.length === MAX_PARKED) break;
+        if (events.length === MAX_BLOCKED) break;
       }
     return { owners, events: events.sort((one, other) => (one.position < other.position ? -1 : 1)) };
   } catch (error) {
@@ -227,7 +227,7 @@ const readParked = async (
   }
 };
 
-const parkedProblems = ({ owners, events }: SystemStatus['parked']): string[] => {
+const blockedProblems = ({ owners, events }: SystemStatus['parked']): string[] => {
   if (owners === 0) return [];
   const newer = events.some(({ kind }) => kind === 'newer_version');
   return [

@@ -12,12 +12,12 @@ import {
 } from '../log/event-log.js';
 import {
   type Generation,
-  type ParkedOwner,
+  type BlockedOwner,
   partitionOf,
   type ReadModel,
   type RowChange,
 } from '../lists/read-model.js';
-import { changeOf, parkedBy } from './changes.js';
+import { changeOf, blockedBy } from './changes.js';
 
 /** Owners that are brought up to date by one read of the log. */
 const OWNERS_AT_ONCE = 1_000;
@@ -26,30 +26,30 @@ const OWNERS_AT_ONCE = 1_000;
 const EVENTS_A_SLICE = 100;
 
 /** The catching up of an owner that was blocked. */
-export interface Healed {
+export interface CaughtUp {
   /** The position where the owner was blocked. */
-  readonly parked: ParkedOwner;
+  readonly blocked: BlockedOwner;
   /** The next event that cannot be read, where there is one: the owner stays blocked. */
-  readonly next: ParkedOwner | undefined;
+  readonly next: BlockedOwner | undefined;
 }
 
 /** The events of a blocked owner from the one that was refused on, as far as they were read. */
 class OwnerCatchUp {
   readonly #changes: RowChange[] = [];
-  #next: ParkedOwner | undefined;
+  #next: BlockedOwner | undefined;
   /** The events that come while those before them are read. */
   #later: (readonly [event: RecordedEvent, before: Position])[] | undefined = [];
 
   constructor(
-    readonly parked: ParkedOwner,
+    readonly blocked: BlockedOwner,
     readonly skips: Skips,
   ) {}
 
   /** Adds an event; `before`: a position before it. */
   add(event: RecordedEvent, before: Position): void {
-    if (this.#next || event.position < this.parked.position) return;
+    if (this.#next || event.position < this.blocked.position) return;
     const change = changeOf(event, this.skips);
-    if (change instanceof EventRefused) this.#next = parkedBy(change, event.position, before);
+    if (change instanceof EventRefused) this.#next = blockedBy(change, event.position, before);
     else if (change) this.#changes.push(change);
   }
 
@@ -66,7 +66,7 @@ class OwnerCatchUp {
 
   upTo(position: Position): {
     readonly changes: readonly RowChange[];
-    readonly next: ParkedOwner | undefined;
+    readonly next: BlockedOwner | undefined;
   } {
     return {
       changes: this.#changes.filter((change) => change.position <= position),
@@ -106,12 +106,12 @@ export class BlockedOwners {
     this.skips = skips;
     this.#before = readUpTo;
     this.isStale = false;
-    if ((await this.model.countParked(this.generation)) === 0) return;
+    if ((await this.model.countBlocked(this.generation)) === 0) return;
     let curable: OwnerCatchUp[] = [];
-    for await (const parked of this.model.parked(this.generation)) {
-      if (this.#owners.has(parked.owner) || !(await this.#isCurable(parked))) continue;
-      const owner = new OwnerCatchUp(parked, skips);
-      this.#owners.set(parked.owner, owner);
+    for await (const blocked of this.model.blocked(this.generation)) {
+      if (this.#owners.has(blocked.owner) || !(await this.#isCurable(blocked))) continue;
+      const owner = new OwnerCatchUp(blocked, skips);
+      this.#owners.set(blocked.owner, owner);
       curable.push(owner);
       if (curable.length < OWNERS_AT_ONCE) continue;
       this.#read(curable, readUpTo);
@@ -120,9 +120,9 @@ export class BlockedOwners {
     if (curable.length > 0) this.#read(curable, readUpTo);
   }
 
-  async #isCurable(parked: ParkedOwner): Promise<boolean> {
-    if (this.skips.has(eventKey(parked))) return true;
-    const stored = await eventIn(this.log, parked);
+  async #isCurable(blocked: BlockedOwner): Promise<boolean> {
+    if (this.skips.has(eventKey(blocked))) return true;
+    const stored = await eventIn(this.log, blocked);
     return stored !== undefined && !(tryDecode(stored) instanceof EventRefused);
   }
 
@@ -136,8 +136,8 @@ export class BlockedOwners {
   }
 
   async #readUpTo(owners: readonly OwnerCatchUp[], readUpTo: Position): Promise<void> {
-    const byName = new Map(owners.map((owner) => [owner.parked.owner, owner]));
-    let before = oldestOf([readUpTo, ...owners.map(({ parked }) => parked.applied)]);
+    const byName = new Map(owners.map((owner) => [owner.blocked.owner, owner]));
+    let before = oldestOf([readUpTo, ...owners.map(({ blocked }) => blocked.applied)]);
     let events = 0;
     for await (const event of this.log.readAll(before)) {
       if (event.position > readUpTo || this.signal.aborted) break;
@@ -160,26 +160,26 @@ export class BlockedOwners {
   }
 
   /** Adds what is complete, up to where the partitions stand. Throws what the ports throw. */
-  async catchUp(): Promise<Healed[]> {
+  async catchUp(): Promise<CaughtUp[]> {
     if (this.#failure !== undefined) throw this.#failure as Error;
-    const healed: Healed[] = [];
+    const caughtUp: CaughtUp[] = [];
     const complete = this.#complete;
     this.#complete = [];
     for (const owner of complete) {
-      const { parked } = owner;
-      const upTo = this.positionOf(partitionOf(parked.owner));
+      const { blocked } = owner;
+      const upTo = this.positionOf(partitionOf(blocked.owner));
       if (upTo > this.#before) {
         this.#complete.push(owner); // the partition was further before, and not all up to there has been read
         continue;
       }
       const { changes, next } = owner.upTo(upTo);
-      const { position: parkedAt } = parked;
-      const catchUp = { owner: parked.owner, parkedAt, upTo, changes, next };
-      this.#owners.delete(parked.owner);
-      if (await this.model.catchUp(this.generation, catchUp)) healed.push({ parked, next });
+      const { position: blockedAt } = blocked;
+      const catchUp = { owner: blocked.owner, blockedAt, upTo, changes, next };
+      this.#owners.delete(blocked.owner);
+      if (await this.model.catchUp(this.generation, catchUp)) caughtUp.push({ blocked, next });
       else this.isStale = true;
       if (next && owner.skips !== this.skips) this.isStale = true;
     }
-    return healed;
+    return caughtUp;
   }
 }

@@ -10,7 +10,7 @@ import {
   SKIPS_STREAM,
 } from '../domain/stream.js';
 import { type Anchor, type LogBatch, type Position, type RecordedEvent } from '../log/event-log.js';
-import { type ParkedOwner, partitionOf, type RowChange } from '../lists/read-model.js';
+import { type BlockedOwner, partitionOf, type RowChange } from '../lists/read-model.js';
 
 /** The streams by which operators ask for something that concerns lists. */
 const REQUESTS: ReadonlySet<string> = new Set([REBUILDS_STREAM, SKIPS_STREAM, ERASURES_STREAM]);
@@ -24,7 +24,7 @@ export class Batch {
   /** The number of events that were read. */
   events = 0;
   /** Events that the codec refuses, by partition. */
-  readonly parked = new Map<number, ParkedOwner[]>();
+  readonly blocked = new Map<number, BlockedOwner[]>();
   /** Events that the codec refuses and that concern no owner's list: of operations, or of a stream that names no owner. */
   readonly passedOver: { readonly refused: EventRefused; readonly position: Position }[] = [];
   /** True if there are events among them by which operators ask for something. */
@@ -48,10 +48,10 @@ export class Batch {
   }
 
   #refuse(position: Position, refused: EventRefused): void {
-    const parked = refused.stream.startsWith(OPERATION_STREAMS)
+    const blocked = refused.stream.startsWith(OPERATION_STREAMS)
       ? undefined
-      : parkedBy(refused, position, this.anchor.position);
-    if (parked) push(this.parked, partitionOf(parked.owner), parked);
+      : blockedBy(refused, position, this.anchor.position);
+    if (blocked) push(this.blocked, partitionOf(blocked.owner), blocked);
     else this.passedOver.push({ refused, position });
   }
 }
@@ -63,11 +63,11 @@ const push = <Item>(lists: Map<number, Item[]>, key: number, item: Item): void =
 };
 
 /** The owner that a refused event blocks; undefined where its stream names none. `applied`: a position before the event. */
-export const parkedBy = (
+export const blockedBy = (
   { stream, revision, kind, reason }: EventRefused,
   position: Position,
   applied: Position,
-): ParkedOwner | undefined => {
+): BlockedOwner | undefined => {
   const owner = ownerOfStream(stream);
   return owner === undefined
     ? undefined

@@ -15,12 +15,12 @@ import {
 } from '../log/event-log.js';
 import {
   type Generation,
-  type ParkedOwner,
+  type BlockedOwner,
   PARTITIONS,
   type PartitionChanges,
   type ReadModel,
 } from '../lists/read-model.js';
-import { BlockedOwners, type Healed } from './blocked-owners.js';
+import { BlockedOwners, type CaughtUp } from './blocked-owners.js';
 import { Batch } from './changes.js';
 
 /** The interval of applying anchors to a store that others may write, in milliseconds: it refuses them if it lost data. */
@@ -88,16 +88,16 @@ export interface Progress {
 /** Is notified of events that the codec refuses, each after it is in the read model. */
 export interface RefusalListener {
   /** An owner was blocked. Called at least once for each. */
-  readonly onParked: (parked: ParkedOwner) => void;
+  readonly onBlocked: (blocked: BlockedOwner) => void;
   /** A blocked owner was brought up to date. */
-  readonly onHealed: (healed: Healed) => void;
+  readonly onCaughtUp: (caughtUp: CaughtUp) => void;
   /** An event that concerns no list was passed over. */
   readonly onPassedOver: (refused: EventRefused, position: Position) => void;
 }
 
 const NO_LISTENER: RefusalListener = {
-  onParked: () => undefined,
-  onHealed: () => undefined,
+  onBlocked: () => undefined,
+  onCaughtUp: () => undefined,
   onPassedOver: () => undefined,
 };
 
@@ -270,17 +270,17 @@ class Projection {
         this.anchors[partition] = position === upTo.position ? upTo : { position, event: '' };
       }
     }
-    for (const healed of await this.#blocked.catchUp()) this.options.refusals?.onHealed(healed);
+    for (const caughtUp of await this.#blocked.catchUp()) this.options.refusals?.onCaughtUp(caughtUp);
     this.#notify(batch, parts);
     const { events, anchor, hasOperations } = batch;
     await this.onProgress({ events, position: anchor.position, caughtUp, hasOperations });
   }
 
   /** The changes of a batch that a partition lacks. */
-  #partOf({ anchor, changes, parked }: Batch, partition: number): PartitionChanges {
+  #partOf({ anchor, changes, blocked }: Batch, partition: number): PartitionChanges {
     const before = this.anchors[partition] ?? NO_ANCHOR;
     const from = before.position;
-    const refused = parked.get(partition)?.filter((event) => event.position > from) ?? [];
+    const refused = blocked.get(partition)?.filter((event) => event.position > from) ?? [];
     return {
       partition,
       from,
@@ -290,15 +290,15 @@ class Projection {
     };
   }
 
-  #notify({ parked, passedOver }: Batch, parts: readonly PartitionChanges[]): void {
-    const { onParked, onPassedOver } = this.options.refusals ?? NO_LISTENER;
+  #notify({ blocked, passedOver }: Batch, parts: readonly PartitionChanges[]): void {
+    const { onBlocked, onPassedOver } = this.options.refusals ?? NO_LISTENER;
     for (const { refused, position } of passedOver) onPassedOver(refused, position);
-    if (parked.size === 0) return;
+    if (blocked.size === 0) return;
     for (const event of parts.flatMap(({ refused = [] }) => refused)) {
       if (this.#notified.has(event.owner)) continue;
       if (this.#notified.size === MAX_NOTIFIED) this.#notified.clear();
       this.#notified.add(event.owner);
-      onParked(event);
+      onBlocked(event);
     }
   }
 }

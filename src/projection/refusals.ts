@@ -1,13 +1,13 @@
 import { type EventRefused } from '../domain/errors.js';
 import { type Position } from '../log/event-log.js';
-import { type Generation, type ParkedOwner } from '../lists/read-model.js';
-import { type Healed } from './blocked-owners.js';
+import { type Generation, type BlockedOwner } from '../lists/read-model.js';
+import { type CaughtUp } from './blocked-owners.js';
 import { type RefusalListener } from './projection.js';
 
 /** The handling of an event that the codec refuses. */
 export type RefusalNotice =
-  | { readonly kind: 'parked'; readonly generation: Generation; readonly parked: ParkedOwner }
-  | ({ readonly kind: 'healed'; readonly generation: Generation } & Healed)
+  | { readonly kind: 'blocked'; readonly generation: Generation; readonly blocked: BlockedOwner }
+  | ({ readonly kind: 'caughtUp'; readonly generation: Generation } & CaughtUp)
   | { readonly kind: 'passed over'; readonly refused: EventRefused; readonly position: Position };
 
 /** Notifies of what the projection of a generation does with events that the codec refuses. */
@@ -15,11 +15,11 @@ export const noticesOf = (
   generation: Generation,
   onRefusal: (notice: RefusalNotice) => void,
 ): RefusalListener => ({
-  onParked: (parked) => {
-    onRefusal({ kind: 'parked', generation, parked });
+  onBlocked: (blocked) => {
+    onRefusal({ kind: 'blocked', generation, blocked });
   },
-  onHealed: (healed) => {
-    onRefusal({ kind: 'healed', generation, ...healed });
+  onCaughtUp: (caughtUp) => {
+    onRefusal({ kind: 'caughtUp', generation, ...caughtUp });
   },
   onPassedOver: (refused, position) => {
     onRefusal({ kind: 'passed over', refused, position });

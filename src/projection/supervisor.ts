@@ -404,13 +404,13 @@ export class Supervisor {
   /** Why a generation that is the fold of the log would serve fewer lists than the active one, if so. */
   async #worse(generation: Generation, active: Generation | undefined): Promise<string | undefined> {
     const { model } = this;
-    if (active === undefined || (await model.countParked(generation)) === 0) return undefined;
-    const parkedAlready = new Set<string>();
-    for await (const { owner } of model.parked(active)) parkedAlready.add(owner);
+    if (active === undefined || (await model.countBlocked(generation)) === 0) return undefined;
+    const blockedAlready = new Set<string>();
+    for await (const { owner } of model.blocked(active)) blockedAlready.add(owner);
     const anchors = await model.anchors(active);
-    for await (const { owner, position, stream, revision, reason } of model.parked(generation)) {
+    for await (const { owner, position, stream, revision, reason } of model.blocked(generation)) {
       // An event that the active generation has yet to apply blocks the owner there, too.
-      if (parkedAlready.has(owner) || position > (anchors[partitionOf(owner)]?.position ?? START)) continue;
+      if (blockedAlready.has(owner) || position > (anchors[partitionOf(owner)]?.position ?? START)) continue;
       return `generation ${generation} would stop lists that generation ${active} answers: event ${revision} of stream ${stream}, at position ${position}, cannot be read (${reason})`;
     }
     return undefined;

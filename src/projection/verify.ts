@@ -237,15 +237,15 @@ class Fold {
   #apply(events: readonly RecordedEvent[]): void {
     const batch = new Batch({ position: this.position, event: '' }, this.skips);
     batch.add({ events });
-    const { anchor, changes, parked } = batch;
+    const { anchor, changes, blocked } = batch;
     if (anchor.position > this.listsAt)
-      for (const { owner, position } of [...changes.values(), ...parked.values()].flat())
+      for (const { owner, position } of [...changes.values(), ...blocked.values()].flat())
         this.#changed.set(owner, position);
     this.lists.apply(
-      Array.from(new Set([...changes.keys(), ...parked.keys()]), (partition) => {
+      Array.from(new Set([...changes.keys(), ...blocked.keys()]), (partition) => {
         const { position: from } = this.#anchors[partition] ?? NO_ANCHOR;
         this.#anchors[partition] = anchor;
-        const refused = parked.get(partition);
+        const refused = blocked.get(partition);
         return {
           ...{ partition, from, upTo: anchor, changes: changes.get(partition) ?? [] },
           ...(refused && { refused }),
@@ -288,13 +288,13 @@ class Verification {
     // Owners who have none by the log: of whom the lists have, and who are blocked there. A name may occur twice.
     const others = new Set<string>();
     for await (const owner of model.owners(generation)) if (!isCompared(owner)) others.add(owner);
-    for (const { owner } of fold.lists.parked()) if (!isCompared(owner)) others.add(owner);
+    for (const { owner } of fold.lists.blocked()) if (!isCompared(owner)) others.add(owner);
     for (const owner of others) await this.#compare(owner);
     const { plants } = this.#total;
     this.options.onProgress({ events: fold.events, plants, expectedPlants: plants, share: 1 });
     return {
       ...this.#total,
-      parked: await model.countParked(generation),
+      parked: await model.countBlocked(generation),
       differences: this.#differences,
       erasing: fold.isErasing,
       position: fold.position,
@@ -356,8 +356,8 @@ class Verification {
     const rows: Page['rows'][number][] = [];
     for (let from = after, more = true; more;) {
       const part = lists.page(owner, from, PAGE);
-      if (part.parked?.position !== page.parked?.position) {
-        if (!page.parked) this.#total.unreadable += 1;
+      if (part.blocked?.position !== page.blocked?.position) {
+        if (!page.blocked) this.#total.unreadable += 1;
         return undefined;
       }
       rows.push(...part.rows.filter(({ id }) => id <= last));

@@ -1,4 +1,4 @@
-import { monotonicMs, soon, startTimer } from './runtime.js';
+import { monotonicMs, onNextTurn, startTimer } from './runtime.js';
 /** The time that after a request more are expected, in milliseconds. */
 const REQUESTS_EXPECTED_MS = 250;
 
@@ -33,7 +33,7 @@ export const noteRequest = (): void => {
  * Resolves in a later turn of the event loop, for one caller a turn: after `setImmediate` all callers would run in the
  * same turn.
  */
-export const nextLoopTurn = new LoopTurns(soon).next;
+export const nextLoopTurn = new LoopTurns(onNextTurn).next;
 
 /**
  * As `nextLoopTurn`, for long work in steps of a millisecond at most: while requests come it pauses after each step, so
@@ -41,5 +41,5 @@ export const nextLoopTurn = new LoopTurns(soon).next;
  */
 export const yieldToLoop = new LoopTurns((go) => {
   if (monotonicMs() - lastRequest < REQUESTS_EXPECTED_MS) startTimer(go, PAUSE_MS);
-  else soon(go);
+  else onNextTurn(go);
 }).next;

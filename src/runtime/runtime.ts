@@ -23,7 +23,7 @@ export interface Runtime {
   readonly startIdleTimer: (run: () => void, ms: number) => Timer;
   readonly stopTimer: (timer: Timer | undefined) => void;
   /** Calls `run` in the next turn of the event loop. */
-  readonly soon: (run: () => void) => void;
+  readonly onNextTurn: (run: () => void) => void;
   /** A signal that aborts with a TimeoutError after `ms` milliseconds, a whole number. */
   readonly abortAfter: (ms: number) => AbortSignal;
   readonly loopTimes: () => LoopTimes;
@@ -46,7 +46,7 @@ export const MACHINE: Runtime = {
   stopTimer: (timer) => {
     clearTimeout(timer);
   },
-  soon: (run) => {
+  onNextTurn: (run) => {
     setImmediate(run);
   },
   abortAfter: (ms) => AbortSignal.timeout(ms),
@@ -89,8 +89,8 @@ export const untilTick = (ms: number): number => {
 export const stopTimer = (timer: Timer | undefined): void => {
   runtime.stopTimer(timer);
 };
-export const soon = (run: () => void): void => {
-  runtime.soon(run);
+export const onNextTurn = (run: () => void): void => {
+  runtime.onNextTurn(run);
 };
 export const abortAfter = (ms: number): AbortSignal => runtime.abortAfter(ms);
 export const loopTimes = (): LoopTimes => runtime.loopTimes();
@@ -99,4 +99,4 @@ export const randomId = (): string => runtime.randomId();
 export const randomOctets = (count: number): Buffer => runtime.randomOctets(count);
 
 /** Resolves in the next turn of the event loop. */
-export const nextTurn = (): Promise<void> => new Promise(soon);
+export const nextTurn = (): Promise<void> => new Promise(onNextTurn);

@@ -53,14 +53,14 @@ export const logProjector = (logger: Logger, status: ProjectorStatus): void => {
 /** Logs an event that cannot be read: where it is, and what to do about it. */
 export const logRefusal = (logger: Logger, notice: RefusalNotice): void => {
   switch (notice.kind) {
-    case 'parked': {
-      const { position, stream, revision, kind, reason } = notice.parked;
+    case 'blocked': {
+      const { position, stream, revision, kind, reason } = notice.blocked;
       const event = { generation: notice.generation, position, stream, revision, kind, reason };
       logger.error(event, `an owner's lists are not answered: an event cannot be read (${remedyOf(kind)})`);
       return;
     }
-    case 'healed': {
-      const { position, stream, revision } = notice.parked;
+    case 'caughtUp': {
+      const { position, stream, revision } = notice.blocked;
       const event = { generation: notice.generation, position, stream, revision };
       if (notice.next === undefined) logger.info(event, "an owner's lists are answered again");
       else

@@ -88,7 +88,7 @@ export const eventLogErasureContract = (name: string, open: () => Promise<EventL
       expect(await log.whyNotErase()).toBeUndefined();
     });
 
-    it('leaves stand-ins at the positions of the events, and nothing else of them', async () => {
+    it('leaves redacted events at the positions of the events, and nothing else of them', async () => {
       const one = await owned();
       const events = await ownedEvents(one);
       const before = await all(log.readAll(one.after));

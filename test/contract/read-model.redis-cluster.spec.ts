@@ -2,7 +2,7 @@ import { afterAll, beforeAll } from '@jest/globals';
 import { parseRedisUrl } from '../../src/lists/redis/connection-string.js';
 import { openRedisReadModel } from '../../src/lists/redis/read-model.js';
 import { ensureRedis, RedisCluster } from '../support/redis-server.js';
-import { parkedOwnersContract } from './parked-owners.contract.js';
+import { blockedOwnersContract } from './blocked-owners.contract.js';
 import { readModelContract } from './read-model.contract.js';
 
 let cluster: RedisCluster;
@@ -19,6 +19,6 @@ readModelContract('redis cluster', (logIdentity) =>
   openRedisReadModel(parseRedisUrl(cluster.url), logIdentity),
 );
 
-parkedOwnersContract('redis cluster', (logIdentity) =>
+blockedOwnersContract('redis cluster', (logIdentity) =>
   openRedisReadModel(parseRedisUrl(cluster.url), logIdentity),
 );

@@ -2,7 +2,7 @@ import { afterAll, beforeAll } from '@jest/globals';
 import { parseRedisUrl } from '../../src/lists/redis/connection-string.js';
 import { openRedisReadModel } from '../../src/lists/redis/read-model.js';
 import { ensureRedis, RedisServer } from '../support/redis-server.js';
-import { parkedOwnersContract } from './parked-owners.contract.js';
+import { blockedOwnersContract } from './blocked-owners.contract.js';
 import { readModelContract } from './read-model.contract.js';
 
 let url = process.env.TEST_REDIS_URL;
@@ -20,4 +20,4 @@ afterAll(() => server?.stop());
 // One server for all tests: so each of them also proves that what other logs have stored there is invisible.
 readModelContract('redis', (logIdentity) => openRedisReadModel(parseRedisUrl(url ?? ''), logIdentity));
 
-parkedOwnersContract('redis', (logIdentity) => openRedisReadModel(parseRedisUrl(url ?? ''), logIdentity));
+blockedOwnersContract('redis', (logIdentity) => openRedisReadModel(parseRedisUrl(url ?? ''), logIdentity));

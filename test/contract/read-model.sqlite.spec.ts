@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { openSqliteReadModel } from '../../src/lists/sqlite/lists.js';
 import { type ReadModelStore } from '../../src/lists/read-model-store.js';
-import { parkedOwnersContract } from './parked-owners.contract.js';
+import { blockedOwnersContract } from './blocked-owners.contract.js';
 import { readModelContract } from './read-model.contract.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
@@ -27,4 +27,4 @@ const open = async (logIdentity: string): Promise<ReadModelStore> => {
 
 readModelContract('sqlite', open);
 
-parkedOwnersContract('sqlite', open);
+blockedOwnersContract('sqlite', open);

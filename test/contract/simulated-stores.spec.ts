@@ -7,7 +7,7 @@ import { SimulatedLists } from '../simulation/world/simulated-lists.js';
 import { SimulatedTree, TreeDisk } from '../simulation/world/simulated-tree.js';
 import { eventLogContract } from './event-log.contract.js';
 import { eventLogErasureContract } from './event-log-erasure.contract.js';
-import { parkedOwnersContract } from './parked-owners.contract.js';
+import { blockedOwnersContract } from './blocked-owners.contract.js';
 import { readModelContract } from './read-model.contract.js';
 import { treeStoreContract } from './tree-store.contract.js';
 
@@ -34,7 +34,7 @@ for (const asRedis of [false, true]) {
     return Promise.resolve(faulty.service?.model?.(opened) ?? opened);
   };
   readModelContract(name, openLists);
-  parkedOwnersContract(name, openLists);
+  blockedOwnersContract(name, openLists);
 }
 
 treeStoreContract('simulated', () => Promise.resolve(new SimulatedTree(new TreeDisk(() => 0, faulty.tree))));

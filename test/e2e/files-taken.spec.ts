@@ -246,12 +246,12 @@ const cases = ROUNDS > 1 ? it.concurrent : it;
     'DATA_DIR %s: nothing is acknowledged, and all is there once it is back',
     async (way, take) => {
       await rounds('DATA_DIR', way, async (house) => {
-        const putBack = take(house.service.dataDir);
+        const undo = take(house.service.dataDir);
         await house.until('writes are refused', async () => (await house.create()) === 503);
         const acknowledged = house.acknowledged.length;
         for (let more = 0; more < 10; more += 1) expect(await house.create()).toBe(503);
         expect(house.acknowledged).toHaveLength(acknowledged);
-        putBack();
+        undo();
         await house.service.kill();
         await house.revive();
         await listed(house);

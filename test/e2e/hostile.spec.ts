@@ -122,7 +122,6 @@ const milliseconds = ({ p50, p99, greatest }: FairFigures): string =>
 const isOfStranger = ({ owner, code, msg }: Record<string, unknown>): boolean =>
   owner === undefined && (code !== undefined || msg === 'request aborted');
 
-/** The settings and assertions of one attack. */
 interface Besides {
   /** Settings of the service. */
   readonly settings?: () => Readonly<Record<string, string>>;

@@ -120,7 +120,7 @@ describe('a service with a witness', () => {
   });
 
   (STORES === 'embedded' ? it : it.skip)(
-    'signs nothing of another history, after its data was put back to before what the witness has cosigned',
+    'signs nothing of another history, after its data was restored to before what the witness has cosigned',
     async () => {
       await service.stop();
       cpSync(service.dataDir, join(folder, 'old'), { recursive: true });

@@ -22,7 +22,7 @@ interface History {
 const histories = async function* (): AsyncGenerator<History, void, undefined> {
   for (let seed = 1; ; seed += 1) {
     // Of one log, and of lists that never go back in any process: there is one register for all.
-    const options = { ...drawOptions(seed), putBackAtMs: NEVER, listsAsRedis: false };
+    const options = { ...drawOptions(seed), restoredAtMs: NEVER, listsAsRedis: false };
     const { history } = await simulate(seed, { options });
     for (const owner of new Set(history.operations.map((operation) => operation.owner))) {
       const operations = history.operations.filter((operation) => operation.owner === owner);

@@ -64,7 +64,7 @@ export class Stores {
     rmSync(only === undefined ? this.#lists : pathOf(this.#lists, only as Generation), { recursive: true });
   }
 
-  /** Takes the last events from the log, as if it had been put back to an earlier state. */
+  /** Takes the last events from the log, as if it had been restored to an earlier state. */
   cutLog(events: number): void {
     alterFile(
       join(this.folder, 'events.db'),

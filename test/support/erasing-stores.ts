@@ -33,7 +33,7 @@ export const MARKER = 'MARKER-of-somebody';
 export class ErasingStores {
   readonly folder = temporaryFolder();
   readonly #key = signerKey('plants/test', generateKeyPairSync('ed25519').privateKey);
-  /** Erasures after which the lists were put back. */
+  /** Erasures after which the lists were restored. */
   readonly foreign: string[] = [];
   log!: EventLog;
   model!: ReadModelStore;

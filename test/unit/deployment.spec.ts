@@ -50,7 +50,6 @@ const service = (name: string): Service => {
 const processes = services.filter(([, { environment }]) => environment?.ROLES !== undefined);
 const runsOnce = ({ restart }: Service): boolean => restart === 'no';
 
-/** The values of `.env.example`, by name. */
 const example = new Map(
   readFileSync('.env.example', 'utf8')
     .split('\n')

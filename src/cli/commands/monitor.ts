@@ -10,7 +10,7 @@ import {
   LogRefused,
   LogUnreachable,
   Monitor,
-  type MonitorOptions as Followed,
+  type MonitorOptions as FollowOptions,
   type Seen,
   seenText,
 } from '../../witness/monitor.js';
@@ -137,7 +137,7 @@ const printSeen = (seen: Seen, before: number | undefined, json: boolean): void 
 
 /** A monitor that keeps what it verifies in a file, and goes on from there. Throws UsageError where that is none of it. */
 export const openMonitor = (
-  options: Pick<Followed, 'url' | 'keys' | 'witnesses' | 'required'>,
+  options: Pick<FollowOptions, 'url' | 'keys' | 'witnesses' | 'required'>,
   state: string | undefined,
 ): Monitor => {
   const keep = (note: string): void => {

@@ -116,7 +116,7 @@ const factRows = (status: SystemStatus, since: Since): string[][] => {
   const rows: string[][] = [];
   const row = (name: string, text: string): unknown => rows.push([name, text]);
   const age = lag.seconds === null ? 'behind for an unknown time' : `${duration(lag.seconds)} behind`;
-  const moreParked = parked.owners - parked.events.length;
+  const moreBlocked = parked.owners - parked.events.length;
   row('log', `head ${head || 'empty'}`);
   row('lists', `${age}${lag.events === null ? '' : `, ${quantity(lag.events, 'event')}`}`);
   row('rebuild', rebuildText(status));
@@ -134,7 +134,7 @@ const factRows = (status: SystemStatus, since: Since): string[][] => {
     row('way back', `to generation ${wayBack.generation} until ${wayBack.until} (plants rollback)`);
   for (const one of parked.events)
     row('blocked', `at ${one.position}: event ${one.revision} of ${one.stream}: ${one.reason}`);
-  if (moreParked > 0) row('blocked', `and ${quantity(moreParked, 'more owner')}`);
+  if (moreBlocked > 0) row('blocked', `and ${quantity(moreBlocked, 'more owner')}`);
   for (const { stream, revision, reason, by, at, inForce } of status.skipped)
     row(inForce ? 'skipped' : 'unskipped', `event ${revision} of ${stream} by ${by} at ${at}: ${reason}`);
   return rows;

@@ -8,7 +8,7 @@ import { type RedisConnection } from './connection.js';
 import { type Deadline } from './deadline.js';
 import { generationOf } from './keys.js';
 import { DEACTIVATE, DROP, PROMOTE } from './scripts.js';
-import { PARKED_KEPT } from './stored-texts.js';
+import { BLOCKED_KEPT } from './stored-texts.js';
 
 /** Keys of one step of a scan: less than a millisecond of the server's time. */
 export const SCAN_KEYS = 500;
@@ -120,7 +120,7 @@ export class RedisGenerations {
     await this.#forPartitions((slot, partition) =>
       Promise.all([
         servers.send(slot, ['SET', keys.anchor(generation, partition), '', 'NX'], deadline),
-        servers.send(slot, ['HSET', keys.parked(generation, partition), PARKED_KEPT, ''], deadline),
+        servers.send(slot, ['HSET', keys.blocked(generation, partition), BLOCKED_KEPT, ''], deadline),
       ]),
     );
   }

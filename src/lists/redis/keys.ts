@@ -63,8 +63,8 @@ export class Keys {
     return `plants:{${this.#tag(partition)}}:g${generation}:owner:${encodeOwner(owner)}`;
   }
 
-  /** Hash: the parked owners of that partition, see scripts.ts. */
-  parked(generation: Generation, partition: number): string {
+  /** Hash: the blocked owners of that partition, see scripts.ts. */
+  blocked(generation: Generation, partition: number): string {
     return `plants:{${this.#tag(partition)}}:g${generation}:parked`;
   }
 

@@ -4,7 +4,7 @@ import { type Generation, type Page, type PartitionChanges, partitionOf } from '
 import { type RedisCalls } from './calls.js';
 import { type Deadline } from './deadline.js';
 import { type Script, APPLY, LIST, PAGE } from './scripts.js';
-import { anchorText, lastOfEachPlant, memberOf, pageOf, parkedText, scoredPageOf } from './stored-texts.js';
+import { anchorText, lastOfEachPlant, memberOf, pageOf, blockedText, scoredPageOf } from './stored-texts.js';
 
 type PageRequest = [
   generation: Generation,
@@ -43,7 +43,7 @@ export class RedisLists {
       [
         keys.anchor(generation, partition),
         keys.plants(generation, partition, owner),
-        keys.parked(generation, partition),
+        keys.blocked(generation, partition),
       ],
       [after === undefined ? '-inf' : `(${after}`, `${limit + 1}`, encodeOwner(owner)],
       deadline,
@@ -58,10 +58,10 @@ export class RedisLists {
   ): Promise<Position | undefined> {
     const keys = [
       this.calls.keys.anchor(generation, partition),
-      this.calls.keys.parked(generation, partition),
+      this.calls.keys.blocked(generation, partition),
     ];
     const args: string[] = [from, anchorText(upTo), `${refused.length}`];
-    for (const event of refused) args.push(encodeOwner(event.owner), event.position, parkedText(event));
+    for (const event of refused) args.push(encodeOwner(event.owner), event.position, blockedText(event));
     const keyNumbers = new Map<string, number>();
     for (const { owner, id, row, position } of lastOfEachPlant(changes, refused)) {
       let number = keyNumbers.get(owner);

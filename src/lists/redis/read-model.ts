@@ -9,9 +9,9 @@ import {
   type Generation,
   type LongPage,
   type Page,
-  type ParkedOwner,
+  type BlockedOwner,
   type PartitionChanges,
-  OwnerParked,
+  OwnerBlocked,
   ReadModel,
   ReadModelIncomplete,
   ReadModelTampered,
@@ -35,7 +35,7 @@ import { probe } from './probe.js';
 import { CATCH_UP, REPORT, REPORTS, RETURN_LEASE, TAKE_LEASE } from './scripts.js';
 import { serverCheck } from './server-check.js';
 import { accessTo, serversAt } from './servers.js';
-import { lastOfEachPlant, memberOf, PARKED_COUNT, parkedOwnerOf, parkedText } from './stored-texts.js';
+import { lastOfEachPlant, memberOf, BLOCKED_COUNT, blockedOwnerOf, blockedText } from './stored-texts.js';
 
 /** Milliseconds that a start waits for a server that starts at the same time. */
 const PATIENCE_MS = 10_000;
@@ -182,16 +182,16 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
     });
   }
 
-  catchUp(generation: Generation, { owner, parkedAt, upTo, changes, next }: CatchUp): Promise<boolean> {
+  catchUp(generation: Generation, { owner, blockedAt, upTo, changes, next }: CatchUp): Promise<boolean> {
     return this.#calls.call(WRITE_MS, async (deadline) => {
       await this.#calls.assertThere(generation, deadline);
       const partition = partitionOf(owner);
       const keys = [
         this.#calls.keys.anchor(generation, partition),
-        this.#calls.keys.parked(generation, partition),
+        this.#calls.keys.blocked(generation, partition),
         this.#calls.keys.plants(generation, partition, owner),
       ];
-      const args = [encodeOwner(owner), parkedAt, upTo, next ? parkedText(next) : ''];
+      const args = [encodeOwner(owner), blockedAt, upTo, next ? blockedText(next) : ''];
       for (const { id, row } of lastOfEachPlant(changes, []))
         args.push(`${id}`, row === undefined ? '' : memberOf(id, row));
       return (
@@ -200,31 +200,31 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
     });
   }
 
-  countParked(generation: Generation): Promise<number> {
+  countBlocked(generation: Generation): Promise<number> {
     return this.#calls.call(READ_MS, async (deadline) => {
-      const counts = await this.#parkedCounts(generation, deadline);
+      const counts = await this.#blockedCounts(generation, deadline);
       await this.#calls.assertThere(generation, deadline);
       return counts.reduce((sum, count) => sum + count, 0);
     });
   }
 
-  async *parked(generation: Generation): AsyncGenerator<ParkedOwner, void, undefined> {
+  async *blocked(generation: Generation): AsyncGenerator<BlockedOwner, void, undefined> {
     const counts = await this.#calls.call(READ_MS, async (deadline) => {
       await this.#calls.assertThere(generation, deadline);
-      return this.#parkedCounts(generation, deadline);
+      return this.#blockedCounts(generation, deadline);
     });
     for (const partition of PARTITION_NUMBERS) {
       if (!counts[partition]) continue;
       const fields = (await this.#calls.call(READ_MS, (deadline) =>
         this.#calls.servers.send(
           this.#calls.keys.slotOf(partition),
-          ['HGETALL', this.#calls.keys.parked(generation, partition)],
+          ['HGETALL', this.#calls.keys.blocked(generation, partition)],
           deadline,
         ),
       )) as Record<string, string>;
       for (const [encoded, text] of Object.entries(fields)) {
-        const owner = encoded === PARKED_COUNT ? undefined : decodeOwner(encoded);
-        if (owner !== undefined) yield parkedOwnerOf(owner, text);
+        const owner = encoded === BLOCKED_COUNT ? undefined : decodeOwner(encoded);
+        if (owner !== undefined) yield blockedOwnerOf(owner, text);
       }
     }
   }
@@ -238,7 +238,7 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
     return this.#calls.call(READ_MS, async (deadline) => {
       const read = async (generation: Generation): Promise<Page | undefined> => {
         const page = await this.#lists.page(generation, owner, after, limit, deadline);
-        if (page?.parked) throw new OwnerParked(page.parked);
+        if (page?.blocked) throw new OwnerBlocked(page.blocked);
         if (page) this.#kept.keep(generation, owner, after, limit, page);
         return page;
       };
@@ -323,13 +323,13 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
     return { owners, next: following === '0' ? undefined : { cursor: following, connection: now } };
   }
 
-  /** The number of parked owners of each partition. */
-  async #parkedCounts(generation: Generation, deadline: Deadline): Promise<number[]> {
+  /** The number of blocked owners of each partition. */
+  async #blockedCounts(generation: Generation, deadline: Deadline): Promise<number[]> {
     const counts = await Promise.all(
       PARTITION_NUMBERS.map((partition) =>
         this.#calls.servers.send(
           this.#calls.keys.slotOf(partition),
-          ['HGET', this.#calls.keys.parked(generation, partition), PARKED_COUNT],
+          ['HGET', this.#calls.keys.blocked(generation, partition), BLOCKED_COUNT],
           deadline,
         ),
       ),

@@ -23,15 +23,15 @@ return {total, left}
 `);
 
 /**
- * Rows and anchor of one partition. KEYS: the anchor, an owner's plants, the parked owners. ARGV: the least score, the
+ * Rows and anchor of one partition. KEYS: the anchor, an owner's plants, the blocked owners. ARGV: the least score, the
  * limit, the owner. Returns nothing where the generation lacks the partition; else one text, which takes the caller half
- * the time of an array: the anchor, a tab and the parked owner (if so), a line end, and the members one after the other.
+ * the time of an array: the anchor, a tab and the blocked owner (if so), a line end, and the members one after the other.
  */
 export const LIST = script(`
 local anchor = redis.call('GET', KEYS[1])
 if not anchor then return false end
-local parked = redis.call('HGET', KEYS[3], ARGV[3])
-return anchor .. (parked and '\\t' .. parked or '') .. '\\n' ..
+local blocked = redis.call('HGET', KEYS[3], ARGV[3])
+return anchor .. (blocked and '\\t' .. blocked or '') .. '\\n' ..
   table.concat(redis.call('ZRANGEBYSCORE', KEYS[2], ARGV[1], '+inf', 'LIMIT', 0, ARGV[2]))
 `);
 
@@ -39,8 +39,8 @@ return anchor .. (parked and '\\t' .. parked or '') .. '\\n' ..
 export const PAGE = script(`
 local anchor = redis.call('GET', KEYS[1])
 if not anchor then return false end
-local parked = redis.call('HGET', KEYS[3], ARGV[3])
-return {anchor .. (parked and '\\t' .. parked or ''),
+local blocked = redis.call('HGET', KEYS[3], ARGV[3])
+return {anchor .. (blocked and '\\t' .. blocked or ''),
   redis.call('ZRANGEBYSCORE', KEYS[2], ARGV[1], '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[2])}
 `);
 
@@ -62,11 +62,11 @@ local function positionOf(anchor) return anchor:match('^[^ ]*') end
 `;
 
 /**
- * Applies changes to one partition. KEYS: the anchor, the parked owners, then plants of owners. ARGV: from, the anchor
+ * Applies changes to one partition. KEYS: the anchor, the blocked owners, then plants of owners. ARGV: from, the anchor
  * afterwards, the number of refused events; for each of these its owner, its position, and its text; for each changed
  * plant the number of its key, the id, the position, and the new member or nothing. Returns the position afterwards, or
  * nothing where the generation lacks the partition.
- * The hash of parked owners: the field # holds their number, #kept keeps the hash in existence, each other field is an
+ * The hash of blocked owners: the field # holds their number, #kept keeps the hash in existence, each other field is an
  * encoded owner.
  * The first write may be refused (memory, a full disk) and must change nothing; further ones of a script are not
  * refused. The anchor is set last: where a row cannot be written, the batch is applied again.
@@ -78,16 +78,16 @@ local position, upTo = positionOf(stored), positionOf(ARGV[2])
 if before(position, ARGV[1]) or not before(position, upTo) then return position end
 redis.call('SET', KEYS[1], stored)
 local refused, overlaps = tonumber(ARGV[3]), position ~= ARGV[1]
-local lookForParked = refused > 0 or redis.call('HGET', KEYS[2], '#')
+local lookForBlocked = refused > 0 or redis.call('HGET', KEYS[2], '#')
 local since = {}
-local function parkedSince(owner)
+local function blockedSince(owner)
   if since[owner] == nil then since[owner] = redis.call('HGET', KEYS[2], owner) and '' or false end
   return since[owner]
 end
 local first = 4
 for _ = 1, refused do
   local owner, at = ARGV[first], ARGV[first + 1]
-  if before(position, at) and not parkedSince(owner) then
+  if before(position, at) and not blockedSince(owner) then
     since[owner] = at
     redis.call('HSET', KEYS[2], owner, ARGV[first + 2])
     redis.call('HINCRBY', KEYS[2], '#', 1)
@@ -97,8 +97,8 @@ end
 for i = first, #ARGV, 4 do
   local plants, id, at, member = KEYS[tonumber(ARGV[i])], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   local new = not overlaps or before(position, at)
-  if new and lookForParked then
-    local from = parkedSince(plants:match(':owner:(.*)$'))
+  if new and lookForBlocked then
+    local from = blockedSince(plants:match(':owner:(.*)$'))
     new = not (from and before(from, at))
   end
   if new then
@@ -111,15 +111,15 @@ return upTo
 `);
 
 /**
- * Brings a parked owner up to date. KEYS: the anchor, the parked owners, the owner's plants. ARGV: the owner, the
- * position of the event that the owner is parked at, the position of the partition, the text of the next refused event
+ * Brings a blocked owner up to date. KEYS: the anchor, the blocked owners, the owner's plants. ARGV: the owner, the
+ * position of the event that the owner is blocked at, the position of the partition, the text of the next refused event
  * or nothing; then for each changed plant the id, and the new member or nothing. Returns whether it was done.
  */
 export const CATCH_UP = script(`${POSITION_OF}
 local anchor = redis.call('GET', KEYS[1])
-local parked = redis.call('HGET', KEYS[2], ARGV[1])
+local blocked = redis.call('HGET', KEYS[2], ARGV[1])
 if not anchor or positionOf(anchor) ~= ARGV[3] then return 0 end
-if not parked or parked:match('^[^|]*') ~= ARGV[2] then return 0 end
+if not blocked or blocked:match('^[^|]*') ~= ARGV[2] then return 0 end
 redis.call('SET', KEYS[1], anchor)
 for i = 5, #ARGV, 2 do
   redis.call('ZREMRANGEBYSCORE', KEYS[3], ARGV[i], ARGV[i])

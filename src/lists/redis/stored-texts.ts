@@ -1,14 +1,14 @@
 import { type Anchor, type Position, START } from '../../log/event-log.js';
-import { type Page, type ParkedOwner, type RowChange } from '../read-model.js';
+import { type Page, type BlockedOwner, type RowChange } from '../read-model.js';
 
-/** The field of the hash of parked owners with their number; no owner is encoded so. */
-export const PARKED_COUNT = '#';
+/** The field of the hash of blocked owners with their number; no owner is encoded so. */
+export const BLOCKED_COUNT = '#';
 
 /**
- * A field that keeps the hash in existence while no owner is parked: while a cluster moves a slot, a script is refused
+ * A field that keeps the hash in existence while no owner is blocked: while a cluster moves a slot, a script is refused
  * (TRYAGAIN) unless all of its keys exist on one server. No owner is encoded so.
  */
-export const PARKED_KEPT = '#kept';
+export const BLOCKED_KEPT = '#kept';
 
 /**
  * The last change of each plant. Those before and after a refused event of the owner are kept apart, as the later ones
@@ -16,7 +16,7 @@ export const PARKED_KEPT = '#kept';
  */
 export const lastOfEachPlant = (
   changes: readonly RowChange[],
-  refused: readonly ParkedOwner[],
+  refused: readonly BlockedOwner[],
 ): Iterable<RowChange> => {
   const last = new Map<string, RowChange>();
   for (const change of changes) {
@@ -30,17 +30,17 @@ export const lastOfEachPlant = (
   return last.values();
 };
 
-/** The text of a parked owner, which begins with the position of its event. */
-export const parkedText = ({ position, stream, revision, kind, reason, applied }: ParkedOwner): string =>
+/** The text of a blocked owner, which begins with the position of its event. */
+export const blockedText = ({ position, stream, revision, kind, reason, applied }: BlockedOwner): string =>
   `${position}|${JSON.stringify({ stream, revision, kind, reason, applied })}`;
 
-/** Parses a field of the hash of parked owners. */
-export const parkedOwnerOf = (owner: string, text: string): ParkedOwner => {
+/** Parses a field of the hash of blocked owners. */
+export const blockedOwnerOf = (owner: string, text: string): BlockedOwner => {
   const bar = text.indexOf('|');
   return {
     owner,
     position: text.slice(0, bar) as Position,
-    ...(JSON.parse(text.slice(bar + 1)) as Omit<ParkedOwner, 'owner' | 'position'>),
+    ...(JSON.parse(text.slice(bar + 1)) as Omit<BlockedOwner, 'owner' | 'position'>),
   };
 };
 
@@ -76,11 +76,11 @@ export const pageOf = (text: string, owner: string, limit: number): ParsedPage =
   return { rows, more: at < text.length, ...headOf(text.slice(0, lineEnd), owner) };
 };
 
-/** Parses an anchor, and the parked owner after it, if any. */
-const headOf = (head: string, owner: string): Pick<Page, 'position' | 'event' | 'parked'> => {
+/** Parses an anchor, and the blocked owner after it, if any. */
+const headOf = (head: string, owner: string): Pick<Page, 'position' | 'event' | 'blocked'> => {
   const tab = head.indexOf('\t');
   if (tab === -1) return anchorOf(head);
-  return { ...anchorOf(head.slice(0, tab)), parked: parkedOwnerOf(owner, head.slice(tab + 1)) };
+  return { ...anchorOf(head.slice(0, tab)), blocked: blockedOwnerOf(owner, head.slice(tab + 1)) };
 };
 
 /**

@@ -4,9 +4,9 @@ import { type Anchor } from '../../log/event-log.js';
 import {
   type Generation,
   type LongPage,
-  OwnerParked,
+  OwnerBlocked,
   type Page,
-  type ParkedOwner,
+  type BlockedOwner,
   PARTITIONS,
   partitionOf,
 } from '../read-model.js';
@@ -17,18 +17,18 @@ import { inTransaction, rollBack } from '../../sqlite/open-file.js';
 /** Less than every safe integer. */
 const BEFORE_ALL_IDS = Number.MIN_SAFE_INTEGER - 1;
 
-/** Owners of one step, each looked up in the index, and parked owners: two milliseconds of the event loop. */
+/** Owners of one step, each looked up in the index, and blocked owners: two milliseconds of the event loop. */
 const OWNERS_AT_ONCE = 300;
 
 /** Plants of one step of a long list: 160 KB at most, half a millisecond of the event loop. */
 const PLANTS_AT_ONCE = 100;
 
-export type ParkedRow = Omit<ParkedOwner, 'owner'> & { readonly owner: string; readonly partition: number };
+export type BlockedRow = Omit<BlockedOwner, 'owner'> & { readonly owner: string; readonly partition: number };
 
-export type ParkedPlace = Pick<ParkedRow, 'partition' | 'owner'>;
+export type BlockedPlace = Pick<BlockedRow, 'partition' | 'owner'>;
 
 /** Before all of them. */
-export const BEFORE_ALL_PARKED: ParkedPlace = { partition: -1, owner: '' };
+export const BEFORE_ALL: BlockedPlace = { partition: -1, owner: '' };
 
 /** A part of what is read in steps, and where the next step begins; undefined after the last one. */
 interface Step<Item, Place> {
@@ -45,7 +45,7 @@ const OWNERS = `WITH RECURSIVE found (owner) AS (
   )
   SELECT owner FROM found WHERE owner IS NOT NULL`;
 
-const PARKED = 'SELECT owner, partition, position, stream, revision, kind, reason, applied FROM parked';
+const BLOCKED = 'SELECT owner, partition, position, stream, revision, kind, reason, applied FROM parked';
 
 /** SQLite joins the texts: 1,000 values of 1.6 KB take three times as long as strings. */
 const PLANT_TEXTS = `SELECT group_concat(id), CAST(group_concat(row, ',') AS BLOB) FROM (
@@ -71,12 +71,12 @@ export class ListsQueries {
       ),
       plantTexts: prepareColumns<PlantTextsRow>(db, PLANT_TEXTS),
       owners: prepareRows<{ owner: string }>(db, OWNERS),
-      parkedOwner: prepareRows<ParkedRow>(db, `${PARKED} WHERE partition = ? AND owner = ?`),
+      blockedOwner: prepareRows<BlockedRow>(db, `${BLOCKED} WHERE partition = ? AND owner = ?`),
       countPlants: prepareRows<{ count: number }>(db, 'SELECT count(*) AS count FROM plants'),
-      countParked: prepareRows<{ count: number }>(db, 'SELECT count(*) AS count FROM parked'),
-      parked: prepareRows<ParkedRow>(
+      countBlocked: prepareRows<{ count: number }>(db, 'SELECT count(*) AS count FROM parked'),
+      blocked: prepareRows<BlockedRow>(
         db,
-        `${PARKED} WHERE (partition, owner) > (?, ?) ORDER BY partition, owner LIMIT ${OWNERS_AT_ONCE}`,
+        `${BLOCKED} WHERE (partition, owner) > (?, ?) ORDER BY partition, owner LIMIT ${OWNERS_AT_ONCE}`,
       ),
     };
   }
@@ -92,17 +92,17 @@ export class ListsQueries {
     return inTransaction(this.db, 'BEGIN', () => {
       const [encoded, partition] = [encodeOwner(owner), partitionOf(owner)];
       const of = this.#pageOf(partition);
-      const parked = this.#query.parkedOwner.get(partition, encoded);
+      const blocked = this.#query.blockedOwner.get(partition, encoded);
       const rows = this.#query.rows.all(encoded, after ?? BEFORE_ALL_IDS, limit + 1);
       const more = rows.length > limit;
       if (more) rows.length = limit;
       const page = { rows: rows.map(([id, row]) => ({ id, row })), more, ...of };
-      return parked ? { ...page, parked: parkedOwnerOf(parked, owner) } : page;
+      return blocked ? { ...page, blocked: blockedOwnerOf(blocked, owner) } : page;
     });
   }
 
   /**
-   * As `ReadModel.longList`, in one transaction: nothing else may be asked meanwhile. Throws OwnerParked. What is applied
+   * As `ReadModel.longList`, in one transaction: nothing else may be asked meanwhile. Throws OwnerBlocked. What is applied
    * meanwhile is not in it, whoever applies it.
    */
   async longPage(owner: string, after: number | undefined, limit: number): Promise<LongPage> {
@@ -110,8 +110,8 @@ export class ListsQueries {
     try {
       const [encoded, partition] = [encodeOwner(owner), partitionOf(owner)];
       const of = this.#pageOf(partition);
-      const parked = this.#query.parkedOwner.get(partition, encoded);
-      if (parked) throw new OwnerParked(parkedOwnerOf(parked, owner));
+      const blocked = this.#query.blockedOwner.get(partition, encoded);
+      if (blocked) throw new OwnerBlocked(blockedOwnerOf(blocked, owner));
       const read: PlantsAfter = (from, most) =>
         plantTextsOf(this.#query.plantTexts.get(encoded, from ?? BEFORE_ALL_IDS, most));
       return { ...(await readLongList(read, after, limit)), ...of };
@@ -130,13 +130,13 @@ export class ListsQueries {
     return this.#query.countPlants.get()?.count ?? 0;
   }
 
-  countParked(): number {
-    return this.#query.countParked.get()?.count ?? 0;
+  countBlocked(): number {
+    return this.#query.countBlocked.get()?.count ?? 0;
   }
 
-  /** A step of parked owners, encoded, after one. */
-  parkedAfter({ partition, owner }: ParkedPlace): Step<ParkedRow, ParkedPlace> {
-    const found = this.#query.parked.all(partition, owner);
+  /** A step of blocked owners, encoded, after one. */
+  blockedAfter({ partition, owner }: BlockedPlace): Step<BlockedRow, BlockedPlace> {
+    const found = this.#query.blocked.all(partition, owner);
     return { found, next: found[OWNERS_AT_ONCE - 1] };
   }
 
@@ -147,10 +147,10 @@ export class ListsQueries {
   }
 }
 
-export const parkedOwnerOf = (
-  { position, stream, revision, kind, reason, applied }: ParkedRow,
+export const blockedOwnerOf = (
+  { position, stream, revision, kind, reason, applied }: BlockedRow,
   owner: string,
-): ParkedOwner => ({ owner, position, stream, revision, kind, reason, applied });
+): BlockedOwner => ({ owner, position, stream, revision, kind, reason, applied });
 
 /** Plants of a list: their ids, and their texts separated by commas, in UTF-8. */
 export interface PlantTexts {

@@ -10,9 +10,9 @@ import {
   GenerationMissing,
   type LongPage,
   missingGeneration,
-  OwnerParked,
+  OwnerBlocked,
   type Page,
-  type ParkedOwner,
+  type BlockedOwner,
   ReadModel,
   ReadModelIncomplete,
   ReadModelTampered,
@@ -22,7 +22,7 @@ import { type ReadModelStore } from '../read-model-store.js';
 import { standingAt } from '../../sqlite/file-names.js';
 import { SeenFile } from './lists-file.js';
 import { generationsIn, pathOf, readPointer } from './lists-folder.js';
-import { BEFORE_ALL_PARKED, parkedOwnerOf, type ParkedPlace } from './lists-queries.js';
+import { BEFORE_ALL, blockedOwnerOf, type BlockedPlace } from './lists-queries.js';
 import { explain, NoLists } from './lists-schema.js';
 import { temporaryLists } from '../temporary-lists.js';
 
@@ -51,8 +51,8 @@ export abstract class ReadableLists<File extends SeenFile> extends ReadModel {
     return this.#read(generation, ({ queries }) => queries.anchors());
   }
 
-  countParked(generation: Generation): Promise<number> {
-    return this.#read(generation, ({ queries }) => queries.countParked());
+  countBlocked(generation: Generation): Promise<number> {
+    return this.#read(generation, ({ queries }) => queries.countBlocked());
   }
 
   page(generation: Generation, owner: string, after: number | undefined, limit: number): Promise<Page> {
@@ -62,7 +62,7 @@ export abstract class ReadableLists<File extends SeenFile> extends ReadModel {
   // eslint-disable-next-line @typescript-eslint/require-await -- so that what it throws rejects
   async list(owner: string, after: number | undefined, limit: number): Promise<Page> {
     const page = this.ask(this.activeFile(), ({ queries }) => queries.page(owner, after, limit));
-    if (page.parked) throw new OwnerParked(page.parked);
+    if (page.blocked) throw new OwnerBlocked(page.blocked);
     return page;
   }
 
@@ -75,15 +75,15 @@ export abstract class ReadableLists<File extends SeenFile> extends ReadModel {
     }
   }
 
-  async *parked(generation: Generation): AsyncGenerator<ParkedOwner, void, undefined> {
-    let next: ParkedPlace | undefined = BEFORE_ALL_PARKED;
+  async *blocked(generation: Generation): AsyncGenerator<BlockedOwner, void, undefined> {
+    let next: BlockedPlace | undefined = BEFORE_ALL;
     while (next) {
-      const after: ParkedPlace = next;
-      const step = this.ask(this.found(generation), ({ queries }) => queries.parkedAfter(after));
+      const after: BlockedPlace = next;
+      const step = this.ask(this.found(generation), ({ queries }) => queries.blockedAfter(after));
       next = step.next;
       for (const row of step.found) {
         const owner = decodeOwner(row.owner);
-        if (owner !== undefined) yield parkedOwnerOf(row, owner);
+        if (owner !== undefined) yield blockedOwnerOf(row, owner);
       }
       await nextTurn();
     }
@@ -115,7 +115,7 @@ export abstract class ReadableLists<File extends SeenFile> extends ReadModel {
 }
 
 const PORT_ERRORS = [
-  ...[ReadModelUnavailable, ReadModelIncomplete, GenerationMissing, OwnerParked],
+  ...[ReadModelUnavailable, ReadModelIncomplete, GenerationMissing, OwnerBlocked],
   ...[ActiveChanged, GenerationActive, NotAsFar],
 ];
 

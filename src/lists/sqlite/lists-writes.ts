@@ -2,7 +2,7 @@ import { encodeOwner } from '../../domain/stream.js';
 import { type Position, START } from '../../log/event-log.js';
 import {
   type CatchUp,
-  type ParkedOwner,
+  type BlockedOwner,
   type PartitionChanges,
   partitionOf,
   type RowChange,
@@ -22,55 +22,55 @@ export class ListsWrites {
       move: db.prepare('UPDATE anchors SET position = ?, event = ? WHERE partition = ?'),
       put: db.prepare('INSERT INTO plants VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET row = excluded.row'),
       remove: db.prepare('DELETE FROM plants WHERE owner = ? AND id = ?'),
-      anyParked: prepareRows(db, 'SELECT 1 FROM parked LIMIT 1'),
-      parkedIn: prepareRows<{ owner: string }>(db, 'SELECT owner FROM parked WHERE partition = ?'),
-      parked: prepareRows<{ position: Position }>(db, `SELECT position FROM parked ${whereOne}`),
-      park: db.prepare('REPLACE INTO parked VALUES (?, ?, ?, ?, ?, ?, ?, ?)'),
-      unpark: db.prepare(`DELETE FROM parked ${whereOne}`),
+      anyBlocked: prepareRows(db, 'SELECT 1 FROM parked LIMIT 1'),
+      blockedIn: prepareRows<{ owner: string }>(db, 'SELECT owner FROM parked WHERE partition = ?'),
+      blocked: prepareRows<{ position: Position }>(db, `SELECT position FROM parked ${whereOne}`),
+      block: db.prepare('REPLACE INTO parked VALUES (?, ?, ?, ?, ?, ?, ?, ?)'),
+      unblock: db.prepare(`DELETE FROM parked ${whereOne}`),
     };
   }
 
   /** As ReadModel.apply, in one transaction. */
   apply(partitions: readonly PartitionChanges[]): Position[] {
     return inTransaction(this.db, 'BEGIN IMMEDIATE', () => {
-      const anyParked = this.#sql.anyParked.get() !== undefined;
-      return partitions.map((changes) => this.#applyPartition(changes, anyParked));
+      const anyBlocked = this.#sql.anyBlocked.get() !== undefined;
+      return partitions.map((changes) => this.#applyPartition(changes, anyBlocked));
     });
   }
 
   /** As ReadModel.catchUp, in one transaction. */
-  catchUp({ owner, parkedAt, upTo, changes, next }: CatchUp): boolean {
+  catchUp({ owner, blockedAt, upTo, changes, next }: CatchUp): boolean {
     return inTransaction(this.db, 'BEGIN IMMEDIATE', () => {
       const [partition, encoded] = [partitionOf(owner), encodeOwner(owner)];
       if (this.#position(partition) !== upTo) return false;
-      if (this.#sql.parked.get(partition, encoded)?.position !== parkedAt) return false;
+      if (this.#sql.blocked.get(partition, encoded)?.position !== blockedAt) return false;
       for (const change of changes) this.#applyRow(encoded, change);
-      if (next) this.#park(partition, encoded, next);
-      else this.#sql.unpark.run(partition, encoded);
+      if (next) this.#block(partition, encoded, next);
+      else this.#sql.unblock.run(partition, encoded);
       return true;
     });
   }
 
   #applyPartition(
     { partition, from, upTo, changes, refused = [] }: PartitionChanges,
-    anyParked: boolean,
+    anyBlocked: boolean,
   ): Position {
     const position = this.#position(partition);
     if (position < from) return position;
     /** By encoded owner: changes after this position are left out. */
-    const parked = new Map<string, Position>();
-    if (anyParked) for (const { owner } of this.#sql.parkedIn.all(partition)) parked.set(owner, START);
+    const blocked = new Map<string, Position>();
+    if (anyBlocked) for (const { owner } of this.#sql.blockedIn.all(partition)) blocked.set(owner, START);
     for (const event of refused) {
       if (event.position <= position) continue;
       const owner = encodeOwner(event.owner);
-      if (parked.has(owner)) continue;
-      parked.set(owner, event.position);
-      this.#park(partition, owner, event);
+      if (blocked.has(owner)) continue;
+      blocked.set(owner, event.position);
+      this.#block(partition, owner, event);
     }
     for (const change of changes) {
       if (change.position <= position) continue;
       const owner = encodeOwner(change.owner);
-      const since = parked.get(owner);
+      const since = blocked.get(owner);
       if (since === undefined || change.position <= since) this.#applyRow(owner, change);
     }
     if (upTo.position <= position) return position;
@@ -89,11 +89,11 @@ export class ListsWrites {
     else this.#sql.put.run(owner, id, row);
   }
 
-  #park(
+  #block(
     partition: number,
     owner: string,
-    { position, stream, revision, kind, reason, applied }: ParkedOwner,
+    { position, stream, revision, kind, reason, applied }: BlockedOwner,
   ): void {
-    this.#sql.park.run(partition, owner, position, stream, revision, kind, reason, applied);
+    this.#sql.block.run(partition, owner, position, stream, revision, kind, reason, applied);
   }
 }

@@ -4,7 +4,7 @@ import { within } from '../../runtime/deadline.js';
 import {
   monotonicMs,
   nextTurn,
-  soon,
+  onNextTurn,
   startIdleTimer,
   startTimer,
   stopTimer,
@@ -286,7 +286,7 @@ export class SqliteEventLog extends LogReading {
     if (this.#isDue || this.#working) return;
     this.#isDue = true;
     // In the next turn of the event loop: all appends of this one share the transaction.
-    soon(() => {
+    onNextTurn(() => {
       this.#isDue = false;
       if (!this.#working && this.#queue.size > 0) void this.#work(() => this.#commitAll());
     });

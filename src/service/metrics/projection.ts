@@ -36,9 +36,9 @@ export interface LagSources {
 export const showProjector = (registry: Registry, sources: LagSources): void => {
   const lag = new ProjectionLag(sources);
   const { model, projector } = sources;
-  const parked = new BoundedLook(async () => {
+  const blocked = new BoundedLook(async () => {
     const active = activeOf(await model.generations());
-    return active ? model.countParked(active.generation) : 0;
+    return active ? model.countBlocked(active.generation) : 0;
   });
   showLabelledGauge(
     registry,
@@ -63,7 +63,7 @@ export const showProjector = (registry: Registry, sources: LagSources): void => 
     registry,
     'plants_parked_owners',
     'Owners whose lists are not answered, since one of their events cannot be read; absent on standby.',
-    () => (projector.status.state === 'standby' ? undefined : parked.result()),
+    () => (projector.status.state === 'standby' ? undefined : blocked.result()),
   );
   showGauge(
     registry,

@@ -5,7 +5,7 @@ import { type ReadModelStore } from '../../lists/read-model-store.js';
 import {
   GenerationMissing,
   isRefused,
-  OwnerParked,
+  OwnerBlocked,
   type PartitionChanges,
   ReadModelIncomplete,
 } from '../../lists/read-model.js';
@@ -177,7 +177,7 @@ const appendOutcome = (error: unknown) => {
 };
 
 const listOutcome = (error: unknown) => {
-  if (error instanceof OwnerParked) return 'parked';
+  if (error instanceof OwnerBlocked) return 'parked';
   return error instanceof ReadModelIncomplete ? 'incomplete' : 'unavailable';
 };
 

@@ -141,7 +141,6 @@ const allows = ({ schema }: Parameter, value: string): boolean =>
     ? /^(0|-?[1-9]\d*)$/.test(value) && accepts(schema, Number(value))
     : accepts(schema, value);
 
-/** True if the document allows a body. */
 const allowsBody = (schema: Schema, body: string): boolean => {
   try {
     return accepts(schema, JSON.parse(body));

@@ -29,7 +29,7 @@ export interface PlantedFault {
   readonly worlds?: (options: Options) => boolean;
 }
 
-const isPutBack = ({ putBackAtMs }: Options): boolean => putBackAtMs !== NEVER;
+const isRestored = ({ restoredAtMs }: Options): boolean => restoredAtMs !== NEVER;
 
 /** Lists are lost again and again, and a crash may lose a switch alone. */
 const losesLists = ({ losesSwitches, faults }: Options): boolean =>
@@ -366,7 +366,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'anchor-not-compared',
     what: 'lists of another history of the log are taken as right',
-    worlds: isPutBack,
+    worlds: isRestored,
     edits: [
       {
         file: 'log/anchor.js',
@@ -378,7 +378,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'missing-anchor-taken-as-there',
     what: 'lists of events after the end of the log are taken as right',
-    worlds: isPutBack,
+    worlds: isRestored,
     edits: [
       {
         file: 'log/anchor.js',
@@ -390,13 +390,13 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'foreign-lists-answered',
     what: 'a process answers from lists of another history',
-    worlds: isPutBack,
+    worlds: isRestored,
     edits: [{ file: 'lists/freshness.js', find: "found.every((one)=>one === 'there')", replace: 'true' }],
   },
   {
     name: 'another-history-unnoticed',
     what: 'a process does not look whether the log still holds what it has answered',
-    worlds: isPutBack,
+    worlds: isRestored,
     edits: [{ file: 'lists/freshness.js', find: 'this.#forget();', replace: '' }],
   },
   {
@@ -436,12 +436,12 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'caught-up-without-reading',
-    what: 'a parked owner is answered without the events that were left out',
+    what: 'a blocked owner is answered without the events that were left out',
     edits: [{ file: 'projection/blocked-owners.js', find: 'this.#changes.push(change);', replace: '' }],
   },
   {
     name: 'caught-up-before-the-rest',
-    what: 'what comes while a parked owner is read is not added',
+    what: 'what comes while a blocked owner is read is not added',
     edits: [
       {
         file: 'projection/blocked-owners.js',
@@ -452,7 +452,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   },
   {
     name: 'skips-meanwhile-forgotten',
-    what: 'an event that is skipped while its owner is brought up to date parks the owner forever',
+    what: 'an event that is skipped while its owner is brought up to date blocks the owner forever',
     edits: [
       {
         file: 'projection/blocked-owners.js',

@@ -95,11 +95,11 @@ const drawWorld = (seed: number, durationMs = 30_000): Options => {
   const added = new Random(Math.imul(seed + 1, 0xc2b2ae35));
   const behind = new Random(Math.imul(seed + 1, 0x165667b1));
   // An auditor would raise an alarm, as it should.
-  const isPutBack = !drawn.audits && added.chance(0.3);
+  const isRestored = !drawn.audits && added.chance(0.3);
   const options = {
     ...drawn,
     // Decisions about them are lost with the log.
-    strangeEvents: drawn.strangeEvents || (isPutBack && added.chance(0.5)),
+    strangeEvents: drawn.strangeEvents || (isRestored && added.chance(0.5)),
     faults: { ...drawn.faults, logCrashesInSync },
     crashesNearSteps: random.chance(0.5) ? 0 : random.next(),
     pastEvents: random.chance(0.95) ? 0 : 800 + random.below(600),
@@ -109,7 +109,7 @@ const drawWorld = (seed: number, durationMs = 30_000): Options => {
     freezesNearSteps: added.chance(0.7) ? 0 : added.next(),
     eventsARead: added.chance(0.7) ? 500 : 5 + added.below(100),
     ofErased: 0.1,
-    putBackAtMs: isPutBack ? drawn.durationMs * (0.2 + 0.4 * added.next()) : NEVER,
+    restoredAtMs: isRestored ? drawn.durationMs * (0.2 + 0.4 * added.next()) : NEVER,
     writeWaitMs: added.chance(0.5) ? 2_000 : Math.round(2_000 * added.next() ** 2),
     listsLoseMs: behind.chance(0.8) ? 1_000 : behind.between(1_000, 5_000),
     ...{ losesSwitches: false, forgetsNearSteps: 0, secondAuditor: 'none' as const, losesAuditor: false },
@@ -128,7 +128,7 @@ const drawWorld = (seed: number, durationMs = 30_000): Options => {
       ...options,
       ...often,
       ...erasing,
-      ...{ verifyEveryMs, pastEvents, freezesNearSteps, eventsARead, putBackAtMs: NEVER },
+      ...{ verifyEveryMs, pastEvents, freezesNearSteps, eventsARead, restoredAtMs: NEVER },
     };
   }
   if (random.chance(0.1)) {

@@ -11,9 +11,9 @@ import {
   type CatchUp,
   type Generation,
   GenerationMissing,
-  OwnerParked,
+  OwnerBlocked,
   type Page,
-  type ParkedOwner,
+  type BlockedOwner,
   partitionOf,
   PARTITIONS,
   type PartitionChanges,
@@ -26,7 +26,7 @@ import { type Host } from './network.js';
 export interface StoredGeneration {
   readonly anchors: Anchor[];
   readonly rows: Map<string, Map<number, string>>;
-  readonly parked: Map<string, ParkedOwner>;
+  readonly blocked: Map<string, BlockedOwner>;
 }
 
 interface State {
@@ -69,12 +69,12 @@ const emptyState = (): State => ({
 const copyOf = (state: State): State => ({
   ...state,
   generations: new Map(
-    Array.from(state.generations, ([generation, { anchors, rows, parked }]) => [
+    Array.from(state.generations, ([generation, { anchors, rows, blocked }]) => [
       generation,
       {
         anchors: [...anchors],
         rows: new Map(Array.from(rows, ([owner, plants]) => [owner, new Map(plants)])),
-        parked: new Map(parked),
+        blocked: new Map(blocked),
       },
     ]),
   ),
@@ -138,7 +138,7 @@ export class ListServer {
     this.#created = (this.faults.reusesIds ? this.#state.generations.size : this.#created) + 1;
     const generation = this.#created as Generation;
     const anchors = Array<Anchor>(PARTITIONS).fill(NO_ANCHOR);
-    this.#state.generations.set(generation, { anchors, rows: new Map(), parked: new Map() });
+    this.#state.generations.set(generation, { anchors, rows: new Map(), blocked: new Map() });
     this.onCreate(generation);
     return generation;
   }
@@ -196,8 +196,8 @@ export class ListServer {
         if (!this.faults.appliesGaps) return position;
       }
       const isNew = (at: Position): boolean => this.faults.appliesTwice === true || at > position;
-      for (const parked of refused)
-        if (isNew(parked.position)) this.#park(generation, parked, changes, isNew);
+      for (const blocked of refused)
+        if (isNew(blocked.position)) this.#block(generation, blocked, changes, isNew);
       if (!this.faults.positionsWithoutRows)
         for (const change of changes) if (isNew(change.position)) this.#change(generation, change);
       if (upTo.position > position) anchors[partition] = upTo;
@@ -213,28 +213,28 @@ export class ListServer {
     return reached;
   }
 
-  catchUp(number: Generation, { owner, parkedAt, upTo, changes, next }: CatchUp): boolean {
+  catchUp(number: Generation, { owner, blockedAt, upTo, changes, next }: CatchUp): boolean {
     const generation = this.generation(number);
     const partition = partitionOf(owner);
     if (generation.anchors[partition]?.position !== upTo) return false;
-    if (generation.parked.get(owner)?.position !== parkedAt) return false;
+    if (generation.blocked.get(owner)?.position !== blockedAt) return false;
     this.#keep();
     for (const change of changes) this.#setRow(generation, change);
-    if (next) generation.parked.set(owner, next);
-    else generation.parked.delete(owner);
+    if (next) generation.blocked.set(owner, next);
+    else generation.blocked.delete(owner);
     this.onApplied(number, [partition]);
     return true;
   }
 
-  parked(generation: Generation): ParkedOwner[] {
-    return [...this.generation(generation).parked.values()];
+  blocked(generation: Generation): BlockedOwner[] {
+    return [...this.generation(generation).blocked.values()];
   }
 
   list(owner: string, after: number | undefined, limit: number): Page {
     const { active } = this.#state;
     if (active === undefined) throw new ReadModelIncomplete('no generation is active');
     const page = this.page(active, owner, after, limit);
-    if (page.parked) throw new OwnerParked(page.parked);
+    if (page.blocked) throw new OwnerBlocked(page.blocked);
     return page;
   }
 
@@ -256,17 +256,17 @@ export class ListServer {
   }
 
   page(number: Generation, owner: string, after: number | undefined, limit: number): Page {
-    const { anchors, rows, parked } = this.generation(number);
+    const { anchors, rows, blocked } = this.generation(number);
     const found = [...(rows.get(owner) ?? [])]
       .filter(([id]) => after === undefined || id > after)
       .sort(([a], [b]) => a - b);
     const { position, event } = anchors[partitionOf(owner)] ?? NO_ANCHOR;
-    const by = parked.get(owner);
+    const by = blocked.get(owner);
     return {
       rows: found.slice(0, limit).map(([id, row]) => ({ id, row })),
       more: found.length > limit,
       ...{ position, event, generation: number },
-      ...(by && { parked: by }),
+      ...(by && { blocked: by }),
     };
   }
 
@@ -362,21 +362,21 @@ export class ListServer {
     while (now - (this.#kept[0]?.at ?? now) > this.losesMs) this.#kept.shift();
   }
 
-  #park(
+  #block(
     generation: StoredGeneration,
-    refused: ParkedOwner,
+    refused: BlockedOwner,
     changes: readonly RowChange[],
     isNew: (at: Position) => boolean,
   ): void {
-    if (generation.parked.has(refused.owner)) return;
+    if (generation.blocked.has(refused.owner)) return;
     for (const change of changes)
       if (change.owner === refused.owner && change.position < refused.position && isNew(change.position))
         this.#setRow(generation, change);
-    generation.parked.set(refused.owner, refused);
+    generation.blocked.set(refused.owner, refused);
   }
 
   #change(generation: StoredGeneration, change: RowChange): void {
-    if (!generation.parked.has(change.owner)) this.#setRow(generation, change);
+    if (!generation.blocked.has(change.owner)) this.#setRow(generation, change);
   }
 
   #setRow({ rows }: StoredGeneration, { owner, id, row }: RowChange): void {

@@ -71,7 +71,7 @@ export class LogServer {
   onDurable: (event: RecordedEvent) => void = () => undefined;
   /** Called with each stream whose events are erased. */
   onErased: (stream: string) => void = () => undefined;
-  /** By the stream that the stand-ins will be in. */
+  /** By the stream that the redacted events will be in. */
   readonly #begun = new Map<string, Begun>();
   /** Streams that take no events, by the erasure that has closed them. */
   readonly #closed = new Map<string, string>();
@@ -204,7 +204,7 @@ export class LogServer {
   }
 
   /**
-   * The first step of an erasure in steps, each of which is durable before its answer: keeps the stand-ins. Answers
+   * The first step of an erasure in steps, each of which is durable before its answer: keeps the redacted events. Answers
    * whether there are no others.
    */
   beginErasing(
@@ -238,7 +238,7 @@ export class LogServer {
     for (const [stream, by] of this.#closed) if (by === into) this.#closed.delete(stream);
   }
 
-  /** Puts stand-ins in the place of events. */
+  /** Puts redacted events in the place of events. */
   #replace(into: string, isMeant: (event: RecordedEvent) => boolean): void {
     for (const redactedEvent of this.#begun.get(into)?.redacted ?? []) {
       const at = numberOf(redactedEvent.position) - 1;
@@ -274,7 +274,7 @@ export class LogServer {
   }
 
   /** Comes back as it was when it held so many events. */
-  putBack(count: number): void {
+  restore(count: number): void {
     this.#history += 1;
     this.#events.length = count;
     this.#streams.clear();
@@ -353,6 +353,6 @@ const recordedOf = (
     ...{ id, type, data, metadata },
   }));
 
-/** Stand-ins as they are recorded in their stream. */
+/** Redacted events as they are recorded in their stream. */
 const inStream = (into: string, redacted: readonly RedactedEvent[]): RecordedEvent[] =>
   redacted.map((redactedEvent, index) => ({ stream: into, revision: BigInt(index), ...redactedEvent }));

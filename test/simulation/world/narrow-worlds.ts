@@ -25,7 +25,7 @@ type NarrowWorld = (options: Options, random: Random) => Partial<Options>;
 
 /** Lists that go back to before an erasure, in any generation. */
 const backBeforeErasure: NarrowWorld = (options, random) => ({
-  ...{ audits: true, erases: true, listsAsRedis: true, operates: 'on both', putBackAtMs: NEVER },
+  ...{ audits: true, erases: true, listsAsRedis: true, operates: 'on both', restoredAtMs: NEVER },
   ...{ ofErased: 0.5, operatesEveryMs: random.between(200, 1_500), crashesNearSteps: random.next() },
   ...{ verifyEveryMs: random.between(100, 10_000), losesSwitches: random.chance(0.5) },
   listsLoseMs: random.chance(0.4) ? 1_000 : random.between(1_000, 5_000),
@@ -62,7 +62,7 @@ export const NARROW_WORLDS: readonly [NarrowWorld, ...NarrowWorld[]] = [
   /** Orders to erase that are interrupted, and clocks that are set back. */
   ({ manners }, random) => {
     const interrupted: Partial<Options> = {
-      ...{ audits: true, erases: true, operates: 'on erasures', putBackAtMs: NEVER },
+      ...{ audits: true, erases: true, operates: 'on erasures', restoredAtMs: NEVER },
       operatesEveryMs: random.between(150, 800),
       faults: {
         ...NO_FAULTS,
@@ -83,7 +83,7 @@ export const NARROW_WORLDS: readonly [NarrowWorld, ...NarrowWorld[]] = [
   },
   /** Erasures that are broken off half-way, and rebuilds that read past them. */
   ({ erasesInSteps, manners }, random) => ({
-    ...{ audits: true, erases: true, operates: 'on both', putBackAtMs: NEVER },
+    ...{ audits: true, erases: true, operates: 'on both', restoredAtMs: NEVER },
     ...{ ofErased: 0.5, erasesInSteps: erasesInSteps || random.chance(0.5) },
     ...{ operatesEveryMs: random.between(150, 1_500), freezesNearSteps: random.next() },
     eventsARead: 5 + random.below(50),
@@ -137,24 +137,24 @@ export const NARROW_WORLDS: readonly [NarrowWorld, ...NarrowWorld[]] = [
   }),
   /** A log that comes back as it was, beside processes that know late what it holds. */
   (options, random) => {
-    const putBack = {
+    const restored = {
       ...{ apis: 2, clients: 4 + random.below(3), owners: 1 + random.below(2), lists: 0.5 },
       ...{ audits: false, thinkMs: random.between(30, 300), freezesNearSteps: random.next() },
-      putBackAtMs: options.durationMs * (0.2 + 0.4 * random.next()),
+      restoredAtMs: options.durationMs * (0.2 + 0.4 * random.next()),
       manners: late(options, random, 1_500),
       faults: { ...NO_FAULTS, freezes: random.between(200, 2_000), apiDies: options.faults.apiDies },
     };
     const kind = random.next();
     // With hardly any lists, the loss is noticed only after the lists were built again.
-    if (kind < 0.15) return { ...putBack, lists: 0.005 * random.next() };
+    if (kind < 0.15) return { ...restored, lists: 0.005 * random.next() };
     // With many writes, lists hold what came since a process asked for the end of the log; no start makes it forget that.
     if (kind > 0.65)
       return {
-        ...putBack,
+        ...restored,
         ...{ clients: 6, thinkMs: random.between(30, 100), lists: 0.2 * random.next() },
         ...{ freezesNearSteps: 0, faults: NO_FAULTS },
       };
-    return putBack;
+    return restored;
   },
 ];
 
@@ -166,7 +166,7 @@ const lateOnSome = ({ manners }: Options, slow: number): Manners => ({
 
 /** Lists that go back by seconds, where generations that are not active were behind the active one. */
 const backWhileBehind: NarrowWorld = (options, random) => ({
-  ...{ audits: true, erases: true, listsAsRedis: true, operates: 'on both', putBackAtMs: NEVER },
+  ...{ audits: true, erases: true, listsAsRedis: true, operates: 'on both', restoredAtMs: NEVER },
   ...{
     ofErased: 0.5,
     operatesEveryMs: random.between(300, 1_500),
@@ -185,17 +185,17 @@ export const LATER_NARROW_WORLDS: readonly [NarrowWorld, ...NarrowWorld[]] = [
   (options, random) => ({
     ...{ apis: 1, clients: 6, owners: 1, lists: 0.8, thinkMs: random.between(20, 60) },
     ...{ operates: 'on generations', operatesEveryMs: random.between(150, 1_000), listsAsRedis: true },
-    ...{ audits: false, strangeEvents: false, putBackAtMs: NEVER, writeWaitMs: 2_000, graceMs: 15 * 60_000 },
+    ...{ audits: false, strangeEvents: false, restoredAtMs: NEVER, writeWaitMs: 2_000, graceMs: 15 * 60_000 },
     ...{ crashesNearSteps: 0, freezesNearSteps: 0, pastEvents: 0, durationMs: options.durationMs / 2 },
     manners: lateOnSome(options, 0.15),
     faults: NO_FAULTS,
   }),
-  /** A log that was put back and stays shorter than it was, beside owners who are parked and healed. */
+  /** A log that was restored and stays shorter than it was, beside owners who are blocked and caught up. */
   ({ durationMs }, random) => ({
     ...{
       audits: false,
       strangeEvents: true,
-      putBackAtMs: durationMs / 2,
+      restoredAtMs: durationMs / 2,
       pastEvents: 80 + random.below(100),
     },
     ...{ operates: 'on generations', operatesEveryMs: random.between(150, 1_000) },
@@ -208,7 +208,7 @@ export const LATER_NARROW_WORLDS: readonly [NarrowWorld, ...NarrowWorld[]] = [
 export const NARROW_ERASURES: readonly [NarrowWorld, ...NarrowWorld[]] = [
   /** Lists that go back while an owner is erased, which takes long, and verifications meanwhile. */
   (options, random) => ({
-    ...{ audits: true, erases: true, erasesInSteps: true, listsAsRedis: true, putBackAtMs: NEVER },
+    ...{ audits: true, erases: true, erasesInSteps: true, listsAsRedis: true, restoredAtMs: NEVER },
     ...{ erasesForMs: random.between(200, 2_000), ofErased: 0.9, operates: 'on erasures', owners: 1 },
     ...{ operatesEveryMs: random.between(1_000, 2_000), crashesNearSteps: 0, freezesNearSteps: 0 },
     ...{ clients: 1, ids: 5, thinkMs: 300, pastEvents: 0, verifyEveryMs: 30, graceMs: 50 },
@@ -218,7 +218,7 @@ export const NARROW_ERASURES: readonly [NarrowWorld, ...NarrowWorld[]] = [
   }),
   /** Lists that go back between the answer that they have followed and its arrival. */
   (options, random) => ({
-    ...{ audits: true, erases: true, listsAsRedis: false, listsLoseMs: 2_500, putBackAtMs: NEVER },
+    ...{ audits: true, erases: true, listsAsRedis: false, listsLoseMs: 2_500, restoredAtMs: NEVER },
     ...{ operates: 'on erasures', operatesEveryMs: random.between(400, 1_500), ofErased: 0.9, owners: 1 },
     ...{ clients: 1, ids: 5, thinkMs: 150, crashesNearSteps: 0, freezesNearSteps: 0, pastEvents: 0 },
     ...{ verifyEveryMs: 5_000, secondAuditor: 'own key', losesAuditor: false },

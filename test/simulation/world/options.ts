@@ -60,7 +60,7 @@ export interface Options {
   /** Share of such steps after which the lists soon lose everything. */
   readonly forgetsNearSteps: number;
   /** When the log comes back as it was before its last events, in milliseconds of the world; NEVER for not at all. */
-  readonly putBackAtMs: number;
+  readonly restoredAtMs: number;
   /** In the log when the world begins. */
   readonly pastEvents: number;
   /** At most, in one answer of the log. */
@@ -89,7 +89,7 @@ export const simpler = (options: Options): Options[] => {
   const less: Options[] = [];
   for (const [kind, meanMs] of Object.entries(options.faults))
     if (meanMs !== NEVER) less.push({ ...options, faults: { ...options.faults, [kind]: NEVER } });
-  if (options.putBackAtMs !== NEVER) less.push({ ...options, putBackAtMs: NEVER });
+  if (options.restoredAtMs !== NEVER) less.push({ ...options, restoredAtMs: NEVER });
   if (options.secondAuditor !== 'none') less.push({ ...options, secondAuditor: 'none', losesAuditor: false });
   if (options.operatesEveryMs !== NEVER) less.push({ ...options, operatesEveryMs: NEVER });
   for (const feature of ['audits', 'witnessed', 'erases', 'strangeEvents'] as const)

@@ -33,14 +33,14 @@ export class Oracles {
   readonly #checkpoints = new Map<TreeDisk, SignedCheckpoint[]>();
   /** End of the log as a generation was created, or an earlier one of its number. */
   readonly #leastAtCreation = new Map<Generation, Position>();
-  /** The same, of those that no crash has put back since. */
+  /** The same, of those that no crash has taken back since. */
   readonly #headAtCreation = new Map<Generation, Position>();
-  /** Generations that were there when the log was put back: they hold what it does not. */
+  /** Generations that were there when the log was restored: they hold what it does not. */
   #ofAnotherLog = new Set<Generation>();
   /** True while lists may be answered from one of those. */
   #isDamaged = false;
-  /** Called when the first generation is active that was made of a log that was put back. */
-  onHealed: () => void = () => undefined;
+  /** Called when the first generation is active that was made of a restored log. */
+  onRebuilt: () => void = () => undefined;
   /** Called when a generation has come to the end of the log where none is active. */
   onFirstComplete: () => void = () => undefined;
   /** Called when a generation is about to be active where none is. */
@@ -100,8 +100,8 @@ export class Oracles {
     return this.#isDamaged;
   }
 
-  /** The log was put back to what it holds now. */
-  putBack(): void {
+  /** The log was restored to what it holds now. */
+  logRestored(): void {
     this.#isDamaged = true;
     this.#ofAnotherLog = new Set(this.lists.stored.keys());
     this.#headAtCreation.clear();
@@ -170,7 +170,7 @@ export class Oracles {
       if (position > head)
         this.report('lists are never ahead of the log', `${generation} ${partition} ${position}`);
       for (const owner of this.#ownersOf.get(partition) ?? []) {
-        if (stored.parked.has(owner)) continue;
+        if (stored.blocked.has(owner)) continue;
         const found = textOf(stored.rows.get(owner) ?? new Map<number, string>());
         const expected = this.#stateAt(owner, position);
         if (found !== expected)
@@ -186,7 +186,7 @@ export class Oracles {
     this.#assertBuilt(generation);
     if (this.#isDamaged && !this.#ofAnotherLog.has(generation)) {
       this.#isDamaged = false;
-      this.onHealed();
+      this.onRebuilt();
     }
     if (before === undefined) return;
     const next = this.lists.generation(generation).anchors;

@@ -184,7 +184,7 @@ export class World {
     stopTimer: (timer) => {
       if (timer) (timer as unknown as Happening).run = undefined;
     },
-    soon: (run) => {
+    onNextTurn: (run) => {
       this.current.after(0.01, 'turn', run);
     },
     abortAfter: (ms) => {

@@ -11,7 +11,7 @@ import { type PlantCommand } from '../../../src/domain/plant.js';
 import { type EventLog, LogUnavailable, OutcomeUnknown } from '../../../src/log/event-log.js';
 import { type Generations } from '../../../src/lists/generations.js';
 import {
-  OwnerParked,
+  OwnerBlocked,
   type ReadModel,
   GenerationMissing,
   ReadModelAhead,
@@ -176,7 +176,7 @@ const outcomeOf = (error: unknown): Outcome => {
     NotFreshYet,
     ReadModelIncomplete,
     ReadModelUnavailable,
-    OwnerParked,
+    OwnerBlocked,
     ReadModelAhead,
     GenerationMissing,
   ];

@@ -11,8 +11,8 @@ import {
   type Generation,
   type LongPage,
   type Page,
-  OwnerParked,
-  type ParkedOwner,
+  OwnerBlocked,
+  type BlockedOwner,
   type PartitionChanges,
   ReadModelIncomplete,
   ReadModelUnavailable,
@@ -133,12 +133,12 @@ export class SimulatedLists implements ReadModelStore {
     );
   }
 
-  countParked(generation: Generation): Promise<number> {
-    return this.#ask(`countParked ${generation}`, () => this.server.parked(generation).length);
+  countBlocked(generation: Generation): Promise<number> {
+    return this.#ask(`countBlocked ${generation}`, () => this.server.blocked(generation).length);
   }
 
-  async *parked(generation: Generation): AsyncGenerator<ParkedOwner, void, undefined> {
-    yield* await this.#ask(`parked ${generation}`, () => this.server.parked(generation));
+  async *blocked(generation: Generation): AsyncGenerator<BlockedOwner, void, undefined> {
+    yield* await this.#ask(`blocked ${generation}`, () => this.server.blocked(generation));
   }
 
   async list(owner: string, after: number | undefined, limit: number): Promise<Page> {
@@ -149,7 +149,7 @@ export class SimulatedLists implements ReadModelStore {
     const page =
       (await read(await active.trusted(NO_DEADLINE))) ?? (await read(await active.trustedNow(NO_DEADLINE)));
     if (!page) throw new ReadModelIncomplete('the generation is gone');
-    if (page.parked) throw new OwnerParked(page.parked);
+    if (page.blocked) throw new OwnerBlocked(page.blocked);
     return page;
   }
 

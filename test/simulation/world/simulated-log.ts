@@ -124,8 +124,8 @@ export class SimulatedEventLog extends EventLog {
       if (isOver()) return;
       const { events, head, history } = await this.#untilAborted(this.#readAfter(position, waitMs), signal);
       if (isOver()) return;
-      // A server that is put back is started again for that: subscriptions end.
-      if (history !== (began ??= history)) throw new LogUnavailable('the log was put back');
+      // A server that is restored is started again for that: subscriptions end.
+      if (history !== (began ??= history)) throw new LogUnavailable('the log was restored');
       position = events.at(-1)?.position ?? position;
       const caughtUp = position >= head;
       yield { events, position, caughtUp };
@@ -166,7 +166,7 @@ export class SimulatedEventLog extends EventLog {
     const isBegun = await this.#step<boolean>(`begin to erase into ${into}`, (answer) => {
       this.server.beginErasing(erasing, answer);
     });
-    if (!isBegun) throw new LogUnavailable(`there are other stand-ins in ${into}`);
+    if (!isBegun) throw new LogUnavailable(`there are other redacted events in ${into}`);
     signal.throwIfAborted();
     const last = new Map(found.map(({ stream, revision }) => [stream, revision]));
     const rest = [...last].filter(([stream]) => stream !== into && stream !== subject);

@@ -126,9 +126,9 @@ const ofOrdinaryOwners = (log: readonly RecordedEvent[]): RecordedEvent[] =>
 const historiesOf = (
   operations: readonly Operation[],
   log: readonly RecordedEvent[],
-  putBack: PutBack,
+  restoration: Restoration,
 ): Result['history'][] => {
-  const { moment, healed, head } = putBack;
+  const { moment, rebuilt, head } = restoration;
   const unknown = (operation: Operation): Operation => ({
     ...operation,
     ended: Infinity,
@@ -138,14 +138,14 @@ const historiesOf = (
     .filter(({ started, ended, wish }) => started < moment && (ended < moment || wish.kind !== 'list'))
     .map((operation) => (operation.ended < moment ? operation : unknown(operation)));
   const after = operations
-    .filter(({ started, wish }) => wish.kind !== 'list' || started > healed)
+    .filter(({ started, wish }) => wish.kind !== 'list' || started > rebuilt)
     .map((operation) => {
       const { started, ended, outcome } = operation;
       const isLeft = ended < moment && outcome.kind === 'acknowledged' && outcome.position <= head;
       return started > moment || isLeft ? operation : unknown(operation);
     });
   return [
-    { operations: before, log: ofOrdinaryOwners(putBack.log) },
+    { operations: before, log: ofOrdinaryOwners(restoration.log) },
     { operations: after, log },
   ];
 };
@@ -156,11 +156,11 @@ const pairName = (one: string, other: string): string => `pair: ${[one, other].s
 /** Most tries of an operation with a key. */
 const TRIES = 4;
 
-interface PutBack {
+interface Restoration {
   readonly moment: number;
   /** When lists were of the log again, in milliseconds of the world. */
-  healedAt: number;
-  healed: number;
+  rebuiltAt: number;
+  rebuilt: number;
   readonly log: readonly RecordedEvent[];
   readonly head: Position;
 }
@@ -212,9 +212,9 @@ class Simulation {
   /** The operator's command that has not ended. */
   #command: string | undefined;
   #erases = false;
-  /** The log before it was put back, and the moments of that and of when lists were of the new one. */
-  #putBack: PutBack | undefined;
-  /** Nobody writes: a log that was put back is noticed while it is shorter than it was. */
+  /** The log before it was restored, and the moments of that and of when lists were of the new one. */
+  #restoration: Restoration | undefined;
+  /** Nobody writes: a restored log is noticed while it is shorter than it was. */
   #isQuiet = false;
   #moment = 0;
   #isFaulty = true;
@@ -499,7 +499,7 @@ class Simulation {
   }
 
   #begin(): void {
-    const { clients, operatesEveryMs, faults, putBackAtMs } = this.options;
+    const { clients, operatesEveryMs, faults, restoredAtMs } = this.options;
     for (let index = 1; index <= clients; index += 1) {
       this.#clientsAtWork += 1;
       this.#on(`client-${index}`, (machine) => this.#client(machine));
@@ -507,43 +507,43 @@ class Simulation {
     if (operatesEveryMs !== NEVER) this.#clientsAtWork += 1;
     if (operatesEveryMs !== NEVER) this.#on('operator', (machine) => this.#operator(machine));
     this.#faultsOf(faults);
-    if (putBackAtMs === NEVER) return;
-    this.world.schedule(this.#chaos.machine, putBackAtMs, 'put back', () => {
-      this.#putLogBack();
+    if (restoredAtMs === NEVER) return;
+    this.world.schedule(this.#chaos.machine, restoredAtMs, 'restored', () => {
+      this.#restoreLog();
     });
   }
 
   /** True if a store of lists that a crash takes back could answer from lists of the log before it was restored. */
   #isDamaged(): boolean {
     const mostLostMs = this.options.listsLoseMs + 1_000;
-    return this.#putBack !== undefined && this.world.now - this.#putBack.healedAt < mostLostMs;
+    return this.#restoration !== undefined && this.world.now - this.#restoration.rebuiltAt < mostLostMs;
   }
 
   /** The log comes back from a backup, and after some time an operator has the lists rebuilt: docs/runbook.md. */
-  #putLogBack(): void {
+  #restoreLog(): void {
     const { log, logMachine } = this.#stores;
     const lost = LOST_EVENTS.least + this.#random.below(LOST_EVENTS.more);
     const before = log.events.slice();
     if (before.length <= lost) return;
-    this.#count('log put back');
+    this.#count('log restored');
     this.#dies(logMachine);
-    log.putBack(before.length - lost);
-    this.#oracles.putBack();
-    const putBack: PutBack = {
+    log.restore(before.length - lost);
+    this.#oracles.logRestored();
+    const restoration: Restoration = {
       moment: ++this.#moment,
-      healedAt: Infinity,
-      healed: Infinity,
+      rebuiltAt: Infinity,
+      rebuilt: Infinity,
       log: before,
       head: log.head,
     };
-    this.#putBack = putBack;
+    this.#restoration = restoration;
     this.#isQuiet = true;
-    this.#oracles.onHealed = () => {
-      putBack.healedAt = this.world.now;
+    this.#oracles.onRebuilt = () => {
+      restoration.rebuiltAt = this.world.now;
       // A process that has begun since the log was as long again does not know of it, and reads the lists of before for a while.
       const at = this.world.now + (this.options.listsAsRedis ? READERS_MS : 0);
       this.world.schedule(this.#chaos.machine, at, 'lists are of the log again', () => {
-        putBack.healed = ++this.#moment;
+        restoration.rebuilt = ++this.#moment;
       });
     };
     this.#on('operator after a backup', async ({ wall }) => {
@@ -554,7 +554,7 @@ class Simulation {
         try {
           if (this.options.strangeEvents) await this.#skipStrange(client, true);
           const { building } = await readRebuilds(client);
-          if (building && this.#isQuiet) await cancelRebuild(client, 'put back', OPERATOR, wall);
+          if (building && this.#isQuiet) await cancelRebuild(client, 'restored', OPERATOR, wall);
           const asked = { rebuild: randomId(), rate: null, unskip: false };
           if (!building || this.#isQuiet) await requestRebuild(client, asked, OPERATOR, wall);
           this.#isQuiet = false;
@@ -633,7 +633,7 @@ class Simulation {
   }
 
   #crashesSoon(victim: Server | undefined, withinMs: number): void {
-    this.#soon('crash near a step', withinMs, () => {
+    this.#within('crash near a step', withinMs, () => {
       if (victim === this.#stores.listsMachine && this.#isDamaged()) return;
       this.#dies(victim);
     });
@@ -647,7 +647,7 @@ class Simulation {
     if (this.#lost || !this.#isFaulty || !this.#random.chance(0.5)) return;
     if (step === 'plants deleted') this.#freeze(auditor.machine);
     if (step !== 'lists and tree follow') return;
-    this.#soon('an auditor is lost', 40, () => {
+    this.#within('an auditor is lost', 40, () => {
       if (this.#lost) return;
       this.#lost = auditor;
       this.#disks.splice(this.#disks.indexOf(disk), 1);
@@ -660,12 +660,12 @@ class Simulation {
   #forgetsListsSoon(withinMs: number): void {
     const { forgetsNearSteps } = this.options;
     if (forgetsNearSteps === 0 || !this.#random.chance(forgetsNearSteps)) return;
-    this.#soon('lists are lost near a step', withinMs, () => {
+    this.#within('lists are lost near a step', withinMs, () => {
       this.#forgetLists();
     });
   }
 
-  #soon(what: string, withinMs: number, happen: () => void): void {
+  #within(what: string, withinMs: number, happen: () => void): void {
     const at = this.world.now + withinMs * this.#random.next() ** 2;
     this.world.schedule(this.#chaos.machine, at, what, () => {
       if (!this.#isFaulty) return;
@@ -781,7 +781,7 @@ class Simulation {
   #known(owner: string): Position {
     const last = this.#operations.findLast(
       ({ owner: whose, started, outcome }) =>
-        whose === owner && 'position' in outcome && started > (this.#putBack?.healed ?? 0),
+        whose === owner && 'position' in outcome && started > (this.#restoration?.rebuilt ?? 0),
     );
     return last && 'position' in last.outcome ? last.outcome.position : START;
   }
@@ -801,7 +801,7 @@ class Simulation {
       if (!api) throw new Error('there is no api');
       const found = await this.#send(machine, api, request);
       life = this.#apis.indexOf(api) + this.#apis.length * api.life;
-      const isOfOneLog = started > (this.#putBack?.moment ?? 0);
+      const isOfOneLog = started > (this.#restoration?.moment ?? 0);
       if (time > 1 && found.kind === 'refused' && isOfOneLog) this.#assertNotWritten(request, before);
       const wasUnknown: boolean = time > 1 && outcome.kind === 'unknown';
       // An earlier try may still be under way, and be carried out after the refusal.
@@ -894,7 +894,7 @@ class Simulation {
       await pause(this.options.operatesEveryMs * 2 * random.next());
       if (this.#isQuiet) continue;
       const name = names[random.below(names.length)] ?? '';
-      if (name === 'roll back' && this.#putBack) continue; // that would be to lists of the log that was
+      if (name === 'roll back' && this.#restoration) continue; // that would be to lists of the log that was
       this.#countPairs(name);
       this.#command = name;
       try {
@@ -992,7 +992,7 @@ class Simulation {
     model: ReturnType<typeof openLists>,
   ): Promise<string | undefined> {
     if (this.#clientsAtWork > 0) return 'clients have no answer yet';
-    if (this.#oracles.isDamaged) return 'no lists were made of the log since it was put back';
+    if (this.#oracles.isDamaged) return 'no lists were made of the log since it was restored';
     const states = this.#projectors.map((projector) => this.#projectorState.get(projector));
     if (states.filter((state) => state === 'live').length !== 1) return `projectors: ${states.join()}`;
     const { building } = await readRebuilds(log);
@@ -1003,7 +1003,7 @@ class Simulation {
     const anchors = await model.anchors(active);
     if (anchors.some(({ position }) => position < head)) return 'lists are behind';
     if (this.options.strangeEvents) await this.#skipStrange(log, true);
-    if ((await model.countParked(active)) > 0) return 'owners are parked';
+    if ((await model.countBlocked(active)) > 0) return 'owners are blocked';
     const { differing } = await verify(log, model, active, { skips: await readSkipsInForce(log) });
     if (differing > 0) return `${differing} plants differ`;
     if (this.options.audits) {
@@ -1037,7 +1037,9 @@ class Simulation {
     const log = ofOrdinaryOwners(this.#stores.log.events);
     const operations = [...this.#operations, ...this.#underWay].filter(({ owner }) => !isSpecial(owner));
     const promised = { monotonicAcrossProcesses: !this.options.listsAsRedis };
-    const histories = this.#putBack ? historiesOf(operations, log, this.#putBack) : [{ operations, log }];
+    const histories = this.#restoration
+      ? historiesOf(operations, log, this.#restoration)
+      : [{ operations, log }];
     for (const history of histories)
       for (const { rule, detail } of violationsOf(history.operations, history.log, promised))
         this.report(rule, detail);

@@ -104,7 +104,7 @@ const put = (from: string, to: string, random: Place['random']): void => {
   renameSync(`${to}.new`, to);
 };
 
-const putBack =
+const restoreOlder =
   (says: string, ...names: readonly string[]): Kind['alter'] =>
   ({ folder, model, random }) => {
     for (const name of names) put(join(model.older, name), join(folder, name), random);
@@ -205,10 +205,10 @@ export const FILE_KINDS: Readonly<Record<string, Kind>> = {
     },
   },
   'snapshot: events.db': {
-    alter: putBack('events\\.db|the log ends after|that the log does not hold', 'events.db'),
+    alter: restoreOlder('events\\.db|the log ends after|that the log does not hold', 'events.db'),
   },
-  'snapshot: tree.db': { alter: putBack('tree\\.db', 'tree.db') },
-  'snapshot: events.db and tree.db': { alter: putBack('events\\.db|tree\\.db', 'events.db', 'tree.db') },
+  'snapshot: tree.db': { alter: restoreOlder('tree\\.db', 'tree.db') },
+  'snapshot: events.db and tree.db': { alter: restoreOlder('events\\.db|tree\\.db', 'events.db', 'tree.db') },
   'tree.db removed': {
     alter: (place) => {
       remove(place, 'tree.db');

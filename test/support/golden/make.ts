@@ -117,8 +117,8 @@ const makeStores = async (): Promise<void> => {
   for await (const event of log.readAll('' as never)) events.push(event);
   await log.close();
   service = await startService(bin, settings);
-  const parked = events.at(-1)?.position ?? '';
-  const skip = ['skip', '--position', parked, '--reason', 'golden', '--yes', '--force', '--json'];
+  const blocked = events.at(-1)?.position ?? '';
+  const skip = ['skip', '--position', blocked, '--reason', 'golden', '--yes', '--force', '--json'];
   for (;;) {
     const skipped = await runCommand(bin, skip, settings);
     if (skipped.status === 0) break;

@@ -126,7 +126,7 @@ class DataDir {
       cpSync(join(this.folder, file), join(this.folder, `old-${file}`));
   }
 
-  putBack(...files: ('events.db' | 'tree.db')[]): void {
+  restoreOlder(...files: ('events.db' | 'tree.db')[]): void {
     for (const file of files) cpSync(join(this.folder, `old-${file}`), join(this.folder, file));
   }
 
@@ -313,12 +313,12 @@ describe('an auditor whose files are not those of its last start', () => {
   );
 
   it.concurrent(
-    'cannot know that all files were put back to an older state: who kept a checkpoint can',
+    'cannot know that all files were restored to an older state: who kept a checkpoint can',
     inDataDir(async (dir) => {
       await dir.before();
       dir.snapshot();
       const kept = await dir.after();
-      dir.putBack('events.db', 'tree.db');
+      dir.restoreOlder('events.db', 'tree.db');
       const [from] = [(dir.plants -= 5)];
       const started = await dir.start();
       await dir.add(started, 8, 'other');
@@ -556,12 +556,12 @@ describe('an auditor whose files are not those of its last start', () => {
   );
 
   it.concurrent(
-    'warns where tree.db was put back to an older state, and goes on from the log',
+    'warns where tree.db was restored to an older state, and goes on from the log',
     inDataDir(async (dir) => {
       await dir.before();
       dir.snapshot();
       await dir.after();
-      dir.putBack('tree.db');
+      dir.restoreOlder('tree.db');
       // A slow machine signs on the way, too, and would record that after no time at all.
       const started = await dir.start(undefined, { everyMs: 3_600_000 });
       await dir.signed(started, 3);
@@ -573,12 +573,12 @@ describe('an auditor whose files are not those of its last start', () => {
   );
 
   it.concurrent(
-    'raises the alarm where events.db was put back to an older state than tree.db',
+    'raises the alarm where events.db was restored to an older state than tree.db',
     inDataDir(async (dir) => {
       await dir.before();
       dir.snapshot();
       await dir.after();
-      dir.putBack('events.db');
+      dir.restoreOlder('events.db');
       const started = await dir.start();
       expect(await alarmOf(started)).toMatch(
         /^shorter: the log ends after 11 events, but 17 were put in the tree/,

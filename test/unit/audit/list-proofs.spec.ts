@@ -27,7 +27,7 @@ interface Edited {
 }
 
 const now = (): Date => new Date();
-const soon = (): AbortSignal => AbortSignal.timeout(5_000);
+const briefly = (): AbortSignal => AbortSignal.timeout(5_000);
 const here = PYTHON ? it : it.skip; // where there is no python3 or no openssl
 
 /** Proofs of pages of any kind that both checkers verify: TEST_PROOFS for more. */
@@ -74,7 +74,7 @@ beforeAll(async () => {
   for (const [owner, ids] of Object.entries(IDS)) await Promise.all(ids.map((id) => create(owner, id)));
   await create('ada', 6);
   await log.sign();
-  older = await proofs.of({ owner: 'ada', after: undefined, limit: 20 }, soon());
+  older = await proofs.of({ owner: 'ada', after: undefined, limit: 20 }, briefly());
   await remove('ada', 6, 0n);
   await remove('ada', 7, 0n);
   await create('ada', 7, 1n);
@@ -95,7 +95,7 @@ const everyPage = async (limit: number): Promise<string[]> => {
   const pages: string[] = [];
   for (const owner of OWNERS)
     for (let after: number | undefined, last = false; !last;) {
-      const text = await proofs.of({ owner, after, limit }, soon());
+      const text = await proofs.of({ owner, after, limit }, briefly());
       pages.push(text);
       const page = await listIn(text);
       ({ isLast: last } = page);
@@ -121,12 +121,12 @@ describe('the proof of a list', () => {
     const seven = async (text: string): Promise<unknown> =>
       (await listIn(text)).plants.find(({ id }) => id === 7)?.event.data;
     expect(await seven(older)).toMatchObject({ name: 'Φίκος ada 7 none 🌿' });
-    const text = await proofs.of({ owner: 'ada', after: undefined, limit: 20 }, soon());
+    const text = await proofs.of({ owner: 'ada', after: undefined, limit: 20 }, briefly());
     expect(await seven(text)).toMatchObject({ name: 'Φίκος ada 7 1 🌿' });
     await remove('ada', 7, 2n);
     await create('ada', 7, 3n);
     // Of the last checkpoint, whatever the log holds beyond it.
-    expect(await proofs.of({ owner: 'ada', after: undefined, limit: 20 }, soon())).toBe(text);
+    expect(await proofs.of({ owner: 'ada', after: undefined, limit: 20 }, briefly())).toBe(text);
     await remove('ada', 7, 4n);
     await create('ada', 7, 5n);
     await log.sign();
@@ -152,7 +152,7 @@ describe('the proof of a list', () => {
       await expect(late).rejects.toThrow(NotSignedYet);
       await expect(late).rejects.toThrow(/too many events, and was changed a moment ago/);
       expect(pages()).toBe(1);
-      await listIn(await publish(busy).of(asked, soon()), busy.key);
+      await listIn(await publish(busy).of(asked, briefly()), busy.key);
       expect(pages()).toBe(1 + 3);
       await busy.sign();
       await listIn(await publish(busy).of(asked, AbortSignal.abort()), busy.key);
@@ -163,7 +163,7 @@ describe('the proof of a list', () => {
   });
 
   it('takes at most 4 kB beside its plants', async () => {
-    const text = await proofs.of({ owner: 'many', after: 20, limit: 20 }, soon());
+    const text = await proofs.of({ owner: 'many', after: 20, limit: 20 }, briefly());
     const { plants } = JSON.parse(text) as Edited;
     expect(plants).toHaveLength(20);
     expect(text.length - JSON.stringify(plants).length).toBeLessThan(4_096);
@@ -220,7 +220,7 @@ describe('the proof of a list', () => {
           pages.push(
             await proofs.of(
               { owner, after: owner === 'nobody' ? undefined : after, limit: 1 + random(30) },
-              soon(),
+              briefly(),
             ),
           );
         }
@@ -234,7 +234,7 @@ describe('the proof of a list', () => {
   );
 
   it('that nobody has a plant of this name holds for others only where their plants would stand there', async () => {
-    const text = await proofs.of({ owner: 'nobody', after: undefined, limit: 20 }, soon());
+    const text = await proofs.of({ owner: 'nobody', after: undefined, limit: 20 }, briefly());
     const said = new Map<string, number>();
     for (let nth = 0; nth < 200; nth++) {
       const owner = nth < OWNERS.length ? (OWNERS[nth] ?? '') : `nobody ${nth}`;
@@ -252,7 +252,7 @@ describe('the proof of a list', () => {
 
   it('does not hold by a plant of the owner', async () => {
     const proof = JSON.parse(
-      await proofs.of({ owner: 'one', after: undefined, limit: 20 }, soon()),
+      await proofs.of({ owner: 'one', after: undefined, limit: 20 }, briefly()),
     ) as Edited;
     const [plant] = proof.plants;
     const prefix = ownerPrefix('one');
@@ -302,8 +302,8 @@ describe('the proof of a list', () => {
 
   it('shows nothing of others to an owner who may not see it', async () => {
     const asked = { after: undefined, limit: 20, mayShowOthers: false };
-    expect(await proofs.lists.of({ ...asked, owner: 'nobody' }, soon())).toBeUndefined();
-    const text = (await proofs.lists.of({ ...asked, owner: 'one' }, soon())) ?? '';
+    expect(await proofs.lists.of({ ...asked, owner: 'nobody' }, briefly())).toBeUndefined();
+    const text = (await proofs.lists.of({ ...asked, owner: 'one' }, briefly())) ?? '';
     expect(await listIn(text)).toMatchObject({ owner: 'one', isLast: true });
     expect(JSON.parse(text)).not.toHaveProperty('instead');
   });
@@ -315,7 +315,7 @@ describe('the proof of a list', () => {
         publish(bare).of({ owner: 'ada', after: undefined, limit: 1 }, AbortSignal.abort()),
       ).rejects.toThrow(NotSignedYet);
       await bare.sign();
-      const text = await publish(bare).of({ owner: 'ada', after: undefined, limit: 1 }, soon());
+      const text = await publish(bare).of({ owner: 'ada', after: undefined, limit: 1 }, briefly());
       expect(await listIn(text, bare.key)).toMatchObject({ plants: [], isLast: true });
     } finally {
       await bare.remove();
@@ -381,7 +381,7 @@ describe('a stored state that was altered', () => {
       altered.tamper(
         "UPDATE state_nodes SET node = CAST(substr(node, 1, length(node) - 1) || x'00' AS BLOB) WHERE length(node) % 72 = 0",
       );
-      const asked = publish(altered).of({ owner: 'alice', after: undefined, limit: 3 }, soon());
+      const asked = publish(altered).of({ owner: 'alice', after: undefined, limit: 3 }, briefly());
       await expect(asked).rejects.toThrow(LogAltered);
     } finally {
       await altered.remove();
@@ -399,7 +399,7 @@ describe('a stored state that was altered', () => {
       const lists = new ListProofs(altered.log, altered.tree, tree, now, () => (asked += 1));
       for (const owner of ['alice', 'bob', 'Zoë/1'])
         await lists
-          .of({ owner, after: undefined, limit: 20, mayShowOthers: false }, soon())
+          .of({ owner, after: undefined, limit: 20, mayShowOthers: false }, briefly())
           .catch((error: unknown) => {
             expect(error).toBeInstanceOf(LogAltered);
           });
@@ -434,7 +434,7 @@ describe('a stored state that was altered', () => {
         await altered.fill(40);
         await altered.sign();
         altered.tamper(sql);
-        const asked = publish(altered).of({ owner: 'bob', after: undefined, limit: 20 }, soon());
+        const asked = publish(altered).of({ owner: 'bob', after: undefined, limit: 20 }, briefly());
         await expect(asked).rejects.toThrow('is not the one that was signed');
         expect(await altered.tree.alarm()).toMatchObject({ kind: 'tree' });
       } finally {

@@ -285,7 +285,7 @@ describe('an auditor with witnesses', () => {
     await until(() => witnessing.status.witnesses[0]?.state === 'disagrees');
   });
 
-  it('raises the alarm where a witness shows more events than there are: the store was put back', async () => {
+  it('raises the alarm where a witness shows more events than there are: the store was restored', async () => {
     const ask = witness(one);
     const other = new LogOfLeaves(audited.key, 100);
     await ask('https://one.example/add-checkpoint', other.request(0, 50), stop.signal);

@@ -30,7 +30,6 @@ const ASH = {
   ...{ projector: null, rebuild: null },
 };
 
-/** The report of its auditor. */
 const AUDITOR = {
   ...{ state: 'live', since: AT, size: 70, position: '0000000000000070' },
   ...{
@@ -350,7 +349,7 @@ describe('the status', () => {
     await office.answer();
     const dropped = new Faults(office.model).next('anchors', gone).port;
     expect((await readStatus(office.desk({ model: dropped }))).generations).toEqual([]);
-    for (const method of ['anchors', 'countParked'] as const) {
+    for (const method of ['anchors', 'countBlocked'] as const) {
       const { port: model } = new Faults(office.model).next(method, down);
       expect(await readStatus(office.desk({ model }))).toMatchObject(DOWN);
     }
@@ -389,7 +388,7 @@ describe('the status', () => {
     );
     const { parked } = await readStatus(office.desk());
     expect([parked.owners, parked.events.length]).toEqual([22, 20]);
-    const dropped = new Faults(office.model).next('countParked', gone).port;
+    const dropped = new Faults(office.model).next('countBlocked', gone).port;
     expect((await readStatus(office.desk({ model: dropped }))).parked).toEqual({ owners: 0, events: [] });
   });
 

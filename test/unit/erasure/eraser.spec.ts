@@ -235,7 +235,7 @@ describe('the erasure of an owner', () => {
     expect(gate.admit(MARKER)).toBeUndefined();
   });
 
-  it('finds alterations after erasures: events put back, removed, and other counts', async () => {
+  it('finds alterations after erasures: events inserted again, removed, and other counts', async () => {
     for (let id = 1; id <= 12; id++)
       for (const owner of [MARKER, 'bob', 'carol']) await stores.create(owner, id);
     await stores.close();
@@ -280,7 +280,7 @@ const alterationsOf = (
   const others = events.filter(({ stream }) => stream.startsWith('plant-'));
   const streams = [...new Set(erased.map(({ stream }) => stream))];
   const seq = ({ position }: RecordedEvent): number => Number(position);
-  const putBack = (number: number): string =>
+  const insertAgain = (number: number): string =>
     `ATTACH '${before}' AS b;
      UPDATE events SET (stream, revision, id, type, data, metadata) =
        (SELECT stream, revision, id, type, data, metadata FROM b.events WHERE seq = ${number}) WHERE seq = ${number}`;
@@ -294,7 +294,7 @@ const alterationsOf = (
   // Events that were created before the erasures: the copy of before has no others.
   const old = erased.filter((event) => seq(event) <= OLD_EVENTS);
   return [
-    () => putBack(seq(one(old))),
+    () => insertAgain(seq(one(old))),
     () => eraseInto(one(others), streams[random(streams.length)] ?? ''),
     () => eraseInto(one(others), `erased-${randomUUID()}`),
     () =>
@@ -303,7 +303,7 @@ const alterationsOf = (
     () => {
       const [first, second] = [one(erased), one(old)];
       return first === second
-        ? putBack(seq(first))
+        ? insertAgain(seq(first))
         : `UPDATE events SET data = '${JSON.stringify(first.data)}' WHERE seq = ${seq(second)}`;
     },
     () => {

@@ -18,8 +18,8 @@ import {
   UnknownPosition,
 } from '../../../src/log/event-log.js';
 import {
-  OwnerParked,
-  type ParkedOwner,
+  OwnerBlocked,
+  type BlockedOwner,
   ReadModelAhead,
   ReadModelIncomplete,
   ReadModelUnavailable,
@@ -80,7 +80,7 @@ describe('a raw answer', () => {
 
 const secret = 'postgres://user:hunter2@db';
 
-const parkedAs = (kind: RefusalKind): ParkedOwner => ({
+const blockedAs = (kind: RefusalKind): BlockedOwner => ({
   owner: 'a',
   position: '0001' as Position,
   stream: 'plant-a/1',
@@ -97,7 +97,7 @@ describe('an error becomes', () => {
     [new OutcomeUnknown(secret), 'outcome_unknown'],
     [new LogUnavailable(secret), 'log_unavailable'],
     [new EventRefused('plant-a/1', 0n, secret), 'owner_blocked'],
-    [new OwnerParked(parkedAs('invalid')), 'owner_blocked'],
+    [new OwnerBlocked(blockedAs('invalid')), 'owner_blocked'],
     [new OperationRefused('one is under way'), 'operation_refused'],
     [new RebuildNotUnderWay('none is under way'), 'rebuild_not_found'],
     [new ReadModelUnavailable(secret), 'read_model_unavailable'],
@@ -123,11 +123,11 @@ it('an operator is told why nothing can be done', () => {
 });
 
 it('an owner is told what mends a list, and not where the event stands', () => {
-  expect(problemOf(new OwnerParked(parkedAs('newer_version'))).message).toMatch(
+  expect(problemOf(new OwnerBlocked(blockedAs('newer_version'))).message).toMatch(
     /has to be upgraded\. Nothing/,
   );
   for (const kind of ['unknown_type', 'invalid'] as const) {
-    const { message } = problemOf(new OwnerParked(parkedAs(kind)));
+    const { message } = problemOf(new OwnerBlocked(blockedAs(kind)));
     expect(message).toMatch(/an operator .* has to look at\. Nothing/);
     expect(message).not.toMatch(/hunter2|plant-|000/);
   }

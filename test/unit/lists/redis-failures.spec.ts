@@ -131,7 +131,7 @@ describe('a read model on Redis that has lost its data', () => {
     const next = await model.createGeneration();
     await model.promote(next);
     await expect(model.list(ANNE, undefined, 10)).resolves.toMatchObject({ rows: [], position: START });
-    // The list of generations, and the anchors and parked owners of the only one.
+    // The list of generations, and the anchors and blocked owners of the only one.
     const all = `${1 + 2 * PARTITIONS}`;
     for (let size = ''; size !== all;) size = await server.cli('DBSIZE');
   });
@@ -166,7 +166,7 @@ describe('a read model on Redis that has lost its data', () => {
     const next = await model.createGeneration();
     await model.apply(next, move(0, 5, 9));
     await model.drop(next);
-    // The list of generations, anchors and parked owners of one, Anne's plants, and what is not ours.
+    // The list of generations, anchors and blocked owners of one, Anne's plants, and what is not ours.
     await expect(server.cli('DBSIZE')).resolves.toBe(`${1 + 2 * PARTITIONS + 1 + 1}`);
     await expect(model.generations()).resolves.toEqual([{ generation, active: true }]);
     await expect(listed(model)).resolves.toEqual([7]);

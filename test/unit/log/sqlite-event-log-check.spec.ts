@@ -168,7 +168,7 @@ describe('a log that is compared with itself', () => {
       'has the index more, which this service did not make',
     ],
     [
-      'a version that was put back since events were erased',
+      'a version that was set back since events were erased',
       "INSERT INTO events SELECT max(seq) + 1, 'operation-erasures', 0, 'one', 'OwnerErased', '{}', '{}' FROM events",
       'has events that were erased, and the version of a log without',
     ],

@@ -5,12 +5,12 @@ import { plantStream } from '../../../src/domain/stream.js';
 import { type EventLog, LogUnavailable, type Position, START } from '../../../src/log/event-log.js';
 import {
   type Generation,
-  OwnerParked,
+  OwnerBlocked,
   partitionOf,
   ReadModelUnavailable,
 } from '../../../src/lists/read-model.js';
 import { type ReadModelStore } from '../../../src/lists/read-model-store.js';
-import { type Healed } from '../../../src/projection/blocked-owners.js';
+import { type CaughtUp } from '../../../src/projection/blocked-owners.js';
 import { project, type ProjectOptions } from '../../../src/projection/projection.js';
 import { readRebuilds, readSkips, readSkipsInForce } from '../../../src/commands/read-rebuilds.js';
 import { skipsAfterOf } from '../../../src/commands/rebuilds.js';
@@ -40,9 +40,9 @@ let stores: Stores;
 let log: EventLog;
 let model: ReadModelStore;
 let generation: Generation;
-type HealedIn = Healed & { readonly generation: Generation };
+type CaughtUpIn = CaughtUp & { readonly generation: Generation };
 /** Streams of unreadable events that were reported, and owners that were caught up. */
-let told: (string | HealedIn)[];
+let told: (string | CaughtUpIn)[];
 
 beforeEach(async () => {
   stores = new Stores();
@@ -68,8 +68,8 @@ const follow = async (
   const ended = project(port, store, of, onProgress, stopping.signal, {
     readSkips: async () => readSkips(log, skipsAfterOf(await readRebuilds(log), of)),
     refusals: {
-      onParked: ({ stream, kind }) => told.push(`${stream} ${kind}`),
-      onHealed: (one) => told.push({ generation: of, ...one }),
+      onBlocked: ({ stream, kind }) => told.push(`${stream} ${kind}`),
+      onCaughtUp: (one) => told.push({ generation: of, ...one }),
       onPassedOver: ({ stream }) => told.push(stream),
     },
     ...more,
@@ -83,13 +83,13 @@ const follow = async (
 };
 type Following = ProjectOptions & { port?: EventLog; store?: ReadModelStore; of?: Generation };
 
-const healed = (): (string | HealedIn)[] => told.filter((one) => typeof one !== 'string');
+const caughtUp = (): (string | CaughtUpIn)[] => told.filter((one) => typeof one !== 'string');
 
-/** An owner's plants, or the position at which the owner was parked. */
+/** An owner's plants, or the position at which the owner was blocked. */
 const namesOf = async (owner: string, of = generation): Promise<string[] | Position> => {
-  const { rows, parked } = await model.page(of, owner, undefined, 100_000);
-  return parked
-    ? parked.position
+  const { rows, blocked } = await model.page(of, owner, undefined, 100_000);
+  return blocked
+    ? blocked.position
     : rows.map(({ id, row }) => `${id} ${(JSON.parse(row) as { name: string }).name}`);
 };
 const isAnswered = async (): Promise<boolean> => typeof (await namesOf(ANNE)) !== 'string';
@@ -112,7 +112,7 @@ describe('an owner with an event that cannot be read', () => {
     await create(ANNE, 2, 'after');
     for (const owner of [NEIGHBOUR, BERT]) await create(owner, 1, 'theirs');
     await catchUp(log, model, generation);
-    await expect(model.list(ANNE, undefined, 100)).rejects.toThrow(OwnerParked);
+    await expect(model.list(ANNE, undefined, 100)).rejects.toThrow(OwnerBlocked);
     expect(await namesOf(ANNE)).toBe(position);
     for (const owner of [NEIGHBOUR, BERT]) expect(await namesOf(owner)).toEqual(['1 theirs']);
     const head = await log.head();
@@ -174,14 +174,14 @@ describe('a blocked owner is brought up to date', () => {
     await create(ANNE, 3, 'after');
     await follow();
     expect(await namesOf(ANNE)).toBe(first);
-    expect(healed()).toEqual([]);
+    expect(caughtUp()).toEqual([]);
     await skip(first);
     await follow(async () => (await namesOf(ANNE)) === second);
-    expect(healed()).toMatchObject([{ parked: { position: first }, next: { position: second } }]);
+    expect(caughtUp()).toMatchObject([{ blocked: { position: first }, next: { position: second } }]);
     await skip(second);
     await follow(isAnswered);
     expect(await namesOf(ANNE)).toEqual(['2 between', '3 after']);
-    expect(healed()).toMatchObject([{}, { parked: { position: second }, next: undefined }]);
+    expect(caughtUp()).toMatchObject([{}, { blocked: { position: second }, next: undefined }]);
     await create(ANNE, 4, 'later');
     await catchUp(log, model, generation);
     expect(await namesOf(ANNE)).toEqual(['2 between', '3 after', '4 later']);
@@ -204,7 +204,7 @@ describe('a blocked owner is brought up to date', () => {
     expect(await isAnswered()).toBe(false);
     await follow(isAnswered);
     expect(await namesOf(ANNE)).toEqual(['1 before', '2 of another version']);
-    expect(await model.countParked(generation)).toBe(0);
+    expect(await model.countBlocked(generation)).toBe(0);
   });
 
   it('while others are projected, and that owner writes all the time', async () => {
@@ -250,13 +250,13 @@ describe('a blocked owner is brought up to date', () => {
     await create(ANNE, 2, 'two');
     const last = await create(ANNE, 3, 'three');
     // As the other one has left it: all other partitions are at the start.
-    const parked = {
+    const blocked = {
       ...{ owner: ANNE, position, stream: plantStream(ANNE, 1), revision: 0, kind: 'unknown_type' as const },
       ...{ reason: 'unknown type', applied: START },
     };
     const upTo = { position: last.position, event: known(await log.eventAt(last.position)).id };
     const partition = partitionOf(ANNE);
-    await model.apply(generation, [{ partition, from: START, upTo, changes: [], refused: [parked] }]);
+    await model.apply(generation, [{ partition, from: START, upTo, changes: [], refused: [blocked] }]);
     await skip(position);
     const port = new Faults(log).every('subscribe', inPieces(1)).port;
     await follow(isAnswered, { port, batchSize: () => 1 });
@@ -267,10 +267,10 @@ describe('a blocked owner is brought up to date', () => {
     const owners = Array.from({ length: 1_001 }, (_, number) => `owner ${number}`);
     const positions = await Promise.all(owners.map((owner) => bad(owner, 1)));
     await catchUp(log, model, generation);
-    expect(await model.countParked(generation)).toBe(owners.length);
+    expect(await model.countBlocked(generation)).toBe(owners.length);
     for (const position of positions) await skip(position);
-    await follow(async () => (await model.countParked(generation)) === 0);
-    expect(healed()).toHaveLength(owners.length);
+    await follow(async () => (await model.countBlocked(generation)) === 0);
+    expect(caughtUp()).toHaveLength(owners.length);
   });
 
   it.each([
@@ -363,7 +363,7 @@ it('every owner has the fold of what can be read, or no list, in random historie
       await Promise.all([follow(() => isAsSaid(generation)), follow(() => isAsSaid(generation))]);
       const skips = await readSkipsInForce(log);
       expect(await verify(log, model, generation, { skips })).toMatchObject({ differing: 0, unreadable: 0 });
-      // A rebuild parks the same owners.
+      // A rebuild blocks the same owners.
       const again = await model.createGeneration();
       await follow(() => isAsSaid(again), { of: again });
     }),

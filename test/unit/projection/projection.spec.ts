@@ -72,7 +72,6 @@ describe('a projection', () => {
   const positionsOf = async (): Promise<Position[]> =>
     (await model.anchors(generation)).map(({ position }) => position);
 
-  /** The rows of an owner's list. */
   const listOf = async (owner: string): Promise<{ id: number; row: string }[]> => {
     const { rows } = await model.page(generation, owner, undefined, 100_000);
     return rows.map(({ id, row }) => ({ id, row }));
@@ -377,8 +376,8 @@ describe('a projection', () => {
     const passedOver: unknown[] = [];
     const projection = start(log, model, {
       refusals: {
-        onParked: () => undefined,
-        onHealed: () => undefined,
+        onBlocked: () => undefined,
+        onCaughtUp: () => undefined,
         onPassedOver: ({ stream }, at) => passedOver.push([stream, at]),
       },
     });

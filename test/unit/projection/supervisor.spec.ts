@@ -5,7 +5,7 @@ import { type OperationEvent } from '../../../src/domain/operation.js';
 import { plantStream } from '../../../src/domain/stream.js';
 import { type EventLog, type EventMetadata } from '../../../src/log/event-log.js';
 import { ActiveChanged, NotAsFar, SWITCH_SEEN_MS } from '../../../src/lists/generations.js';
-import { type Generation, OwnerParked, ReadModelUnavailable } from '../../../src/lists/read-model.js';
+import { type Generation, OwnerBlocked, ReadModelUnavailable } from '../../../src/lists/read-model.js';
 import { type ReadModelStore } from '../../../src/lists/read-model-store.js';
 import { REBUILD_STEPS } from '../../../src/projection/supervisor.js';
 import { verify } from '../../../src/projection/verify.js';
@@ -380,7 +380,7 @@ describe('a rebuild', () => {
 describe('a rebuild and an event that the codec refuses', () => {
   const stream = plantStream('owner 1', 9);
   const skip = () => skipEvent(log, { stream, revision: 0n }, 'nobody waters here', operator, at.now);
-  const parked = (generation: number): Promise<number> => at.model.countParked(generation as Generation);
+  const blocked = (generation: number): Promise<number> => at.model.countBlocked(generation as Generation);
   /** Lists that an event has stopped, or would have, had it not been skipped. */
   const stopped = async ({ isSkipped = false } = {}) => {
     const started = await live();
@@ -388,7 +388,7 @@ describe('a rebuild and an event that the codec refuses', () => {
     if (isSkipped) await skip();
     await run(log, 'owner 1', createPlant(7));
     if (isSkipped) await at.lists('owner 1', 1, 7);
-    else await until(async () => (await parked(1)) === 1);
+    else await until(async () => (await blocked(1)) === 1);
     return started;
   };
 
@@ -406,8 +406,8 @@ describe('a rebuild and an event that the codec refuses', () => {
     await stopped();
     await ask();
     await at.isActive(2);
-    expect(await parked(2)).toBe(1);
-    await expect(at.idsOf('owner 1')).rejects.toThrow(OwnerParked);
+    expect(await blocked(2)).toBe(1);
+    await expect(at.idsOf('owner 1')).rejects.toThrow(OwnerBlocked);
     expect(await at.idsOf('owner 2')).not.toEqual([]);
     await skip();
     await at.lists('owner 1', 1, 7);

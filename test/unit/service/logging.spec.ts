@@ -11,7 +11,6 @@ import {
 import { readableLog } from '../../../src/service/logging/readable-lines.js';
 import { until } from '../../support/waiting.js';
 
-/** Collects the lines of a logger. */
 class Lines extends Writable {
   readonly lines: string[] = [];
   override _write(text: Buffer, _encoding: string, done: () => void): void {

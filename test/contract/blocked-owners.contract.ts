@@ -6,8 +6,8 @@ import {
   type CatchUp,
   type Generation,
   GenerationMissing,
-  OwnerParked,
-  type ParkedOwner,
+  OwnerBlocked,
+  type BlockedOwner,
   PARTITIONS,
   type PartitionChanges,
   partitionOf,
@@ -28,7 +28,7 @@ const put = (n: number, id: number, owner = OWNER): RowChange => ({
 });
 
 /** The n-th event of the log cannot be read. */
-const refusal = (n: number, owner = OWNER, applied = n - 1): ParkedOwner => ({
+const refusal = (n: number, owner = OWNER, applied = n - 1): BlockedOwner => ({
   owner,
   position: at(n),
   stream: plantStream(owner, 9),
@@ -42,7 +42,7 @@ const batch = (
   from: number,
   upTo: number,
   changes: readonly RowChange[],
-  refused: readonly ParkedOwner[] = [],
+  refused: readonly BlockedOwner[] = [],
   partition = partitionOf(OWNER),
 ): PartitionChanges => ({
   partition,
@@ -53,11 +53,11 @@ const batch = (
 });
 
 const catchUp = (
-  parkedAt: number,
+  blockedAt: number,
   upTo: number,
   changes: readonly RowChange[],
-  next?: ParkedOwner,
-): CatchUp => ({ owner: OWNER, parkedAt: at(parkedAt), upTo: at(upTo), changes, next });
+  next?: BlockedOwner,
+): CatchUp => ({ owner: OWNER, blockedAt: at(blockedAt), upTo: at(upTo), changes, next });
 
 /** Another owner of the same partition. */
 const neighbourOf = (owner: string): string => {
@@ -66,11 +66,11 @@ const neighbourOf = (owner: string): string => {
 const NEIGHBOUR = neighbourOf(OWNER);
 
 /** The part of the read models' contract that is about blocked owners; `open` as in readModelContract. */
-export const parkedOwnersContract = (
+export const blockedOwnersContract = (
   name: string,
   open: (logIdentity: string) => Promise<ReadModelStore>,
 ): void => {
-  describe(`read model: ${name}: a parked owner`, () => {
+  describe(`read model: ${name}: a blocked owner`, () => {
     const opened: ReadModelStore[] = [];
     let log: string;
     let model: ReadModelStore;
@@ -101,32 +101,32 @@ export const parkedOwnersContract = (
         ({ id, row }) => `${id}:${(JSON.parse(row) as { name: string }).name}`,
       );
 
-    const parkedOf = async (of = model, which = generation): Promise<ParkedOwner[]> => {
-      const found: ParkedOwner[] = [];
-      for await (const each of of.parked(which)) found.push(each);
-      expect(await of.countParked(which)).toBe(found.length);
+    const blockedOf = async (of = model, which = generation): Promise<BlockedOwner[]> => {
+      const found: BlockedOwner[] = [];
+      for await (const each of of.blocked(which)) found.push(each);
+      expect(await of.countBlocked(which)).toBe(found.length);
       return found;
     };
 
-    const parkedAt = async (n: number, of = model): Promise<void> => {
+    const blockedAt = async (n: number, of = model): Promise<void> => {
       const error = await of.list(OWNER, undefined, 100).catch((reason: unknown) => reason);
-      expect(error).toBeInstanceOf(OwnerParked);
-      expect((error as OwnerParked).parked.position).toBe(at(n));
-      await expect(of.longList(OWNER, undefined, 101)).rejects.toThrow(OwnerParked);
+      expect(error).toBeInstanceOf(OwnerBlocked);
+      expect((error as OwnerBlocked).blocked.position).toBe(at(n));
+      await expect(of.longList(OWNER, undefined, 101)).rejects.toThrow(OwnerBlocked);
     };
 
     it('has no list from the refused event on, while the others of the partition have theirs', async () => {
       await start();
-      expect(await parkedOf()).toEqual([]);
+      expect(await blockedOf()).toEqual([]);
       const changes = [put(1, 1), put(2, 5, NEIGHBOUR), put(4, 2), put(5, 6, NEIGHBOUR)];
       expect(await model.apply(generation, [batch(0, 5, changes, [refusal(3)])])).toEqual([at(5)]);
-      await parkedAt(3);
+      await blockedAt(3);
       expect(await namesOf(NEIGHBOUR)).toEqual(['5:2', '6:5']);
-      expect(await parkedOf()).toEqual([refusal(3)]);
+      expect(await blockedOf()).toEqual([refusal(3)]);
       expect(await rowsOf()).toEqual(['1:1']);
       expect(await model.page(generation, OWNER, undefined, 1)).toMatchObject({
         position: at(5),
-        parked: refusal(3),
+        blocked: refusal(3),
       });
     });
 
@@ -137,8 +137,8 @@ export const parkedOwnersContract = (
       for (const each of [model, other, model, other]) expect(await namesOf(OWNER, each)).toEqual(['1:1']);
       await model.apply(generation, [batch(1, 2, [], [refusal(2)])]);
       for (const each of [model, other, await openAgain()]) {
-        await parkedAt(2, each);
-        expect(await parkedOf(each)).toEqual([refusal(2)]);
+        await blockedAt(2, each);
+        expect(await blockedOf(each)).toEqual([refusal(2)]);
       }
     });
 
@@ -151,10 +151,10 @@ export const parkedOwnersContract = (
         batch(1, 6, [put(3, 2), put(4, 1), put(5, 3, NEIGHBOUR)], [refusal(2), refusal(6)]),
       ];
       for (const each of [...batches, ...batches]) await model.apply(generation, [each]);
-      await parkedAt(2);
+      await blockedAt(2);
       expect(await rowsOf()).toEqual(['1:1']);
       expect(await namesOf(NEIGHBOUR)).toEqual(['3:5']);
-      expect(await parkedOf()).toEqual([refusal(2)]);
+      expect(await blockedOf()).toEqual([refusal(2)]);
     });
 
     it('keeps what a plant was before the event, where the same batch changes it after that', async () => {
@@ -166,7 +166,7 @@ export const parkedOwnersContract = (
     it('is refused with its batch where the partition has lost data', async () => {
       await start();
       expect(await model.apply(generation, [batch(2, 3, [], [refusal(3)])])).toEqual([START]);
-      expect(await parkedOf()).toEqual([]);
+      expect(await blockedOf()).toEqual([]);
     });
 
     it('is brought up to date by what was left out, at once, and then goes on', async () => {
@@ -174,7 +174,7 @@ export const parkedOwnersContract = (
       await model.apply(generation, [batch(0, 4, [put(1, 1), put(3, 2)], [refusal(2)])]);
       expect(await model.catchUp(generation, catchUp(2, 4, [put(2, 9), put(3, 2)]))).toBe(true);
       expect(await namesOf(OWNER)).toEqual(['1:1', '2:3', '9:2']);
-      expect(await parkedOf()).toEqual([]);
+      expect(await blockedOf()).toEqual([]);
       await model.apply(generation, [batch(4, 5, [put(5, 3)])]);
       expect(await namesOf(OWNER)).toEqual(['1:1', '2:3', '3:5', '9:2']);
     });
@@ -202,21 +202,21 @@ export const parkedOwnersContract = (
       for (const upTo of [3, 4, 6])
         expect(await model.catchUp(generation, catchUp(2, upTo, [put(2, 9)]))).toBe(false);
       expect(await model.catchUp(generation, catchUp(1, 5, [put(2, 9)]))).toBe(false);
-      await parkedAt(2);
+      await blockedAt(2);
       expect(await rowsOf()).toEqual(['1:1']);
       expect(await model.catchUp(generation, catchUp(2, 5, [put(2, 9), put(5, 2)]))).toBe(true);
       expect(await namesOf(OWNER)).toEqual(['1:1', '2:5', '9:2']);
     });
 
-    it('is parked at its next refused event', async () => {
+    it('is blocked at its next refused event', async () => {
       await start();
       await model.apply(generation, [
         batch(0, 6, [put(1, 1), put(3, 2), put(5, 3)], [refusal(2), refusal(4)]),
       ]);
       const next = refusal(4);
       expect(await model.catchUp(generation, catchUp(2, 6, [put(2, 9), put(3, 2)], next))).toBe(true);
-      await parkedAt(4);
-      expect(await parkedOf()).toEqual([next]);
+      await blockedAt(4);
+      expect(await blockedOf()).toEqual([next]);
       expect(await rowsOf()).toEqual(['1:1', '2:3', '9:2']);
       expect(await model.catchUp(generation, catchUp(2, 6, []))).toBe(false);
       expect(await model.catchUp(generation, catchUp(4, 6, [put(5, 3)]))).toBe(true);
@@ -233,22 +233,22 @@ export const parkedOwnersContract = (
         ),
         batch(0, 2, [put(1, 1), put(2, 9)]),
       ]);
-      await parkedAt(2);
+      await blockedAt(2);
       await model.promote(second);
       expect(await namesOf(OWNER)).toEqual(['1:1', '9:2']);
-      expect(await parkedOf(model, second)).toEqual([]);
+      expect(await blockedOf(model, second)).toEqual([]);
       await model.drop(generation);
-      await expect(model.countParked(generation)).rejects.toThrow(GenerationMissing);
-      await expect(parkedOf()).rejects.toThrow(GenerationMissing);
+      await expect(model.countBlocked(generation)).rejects.toThrow(GenerationMissing);
+      await expect(blockedOf()).rejects.toThrow(GenerationMissing);
       await expect(model.catchUp(generation, catchUp(2, 2, []))).rejects.toThrow(GenerationMissing);
       const third = await model.createGeneration();
-      expect(await parkedOf(model, third)).toEqual([]);
+      expect(await blockedOf(model, third)).toEqual([]);
     });
 
     it('may be one of many', async () => {
       await start();
       const names = Array.from({ length: 700 }, (_, n) => `owner ${n}%`);
-      const byPartition = new Map<number, ParkedOwner[]>();
+      const byPartition = new Map<number, BlockedOwner[]>();
       for (const [n, owner] of names.entries()) {
         const partition = partitionOf(owner);
         byPartition.set(partition, [...(byPartition.get(partition) ?? []), refusal(n + 1, owner)]);
@@ -257,7 +257,7 @@ export const parkedOwnersContract = (
         generation,
         Array.from(byPartition, ([partition, refused]) => batch(0, 1_000, [], refused, partition)),
       );
-      expect((await parkedOf()).map(({ owner }) => owner).sort()).toEqual([...names].sort());
+      expect((await blockedOf()).map(({ owner }) => owner).sort()).toEqual([...names].sort());
     });
   });
 };

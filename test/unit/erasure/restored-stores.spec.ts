@@ -40,7 +40,7 @@ const notRecorded = (log: EventLog): { log: EventLog; record: () => void } => {
   return { log: decorated, record: () => (isRecorded = true) };
 };
 
-describe('a store that is put back from before an erasure', () => {
+describe('a store that is restored from before an erasure', () => {
   let stores: ErasingStores;
   beforeEach(async () => {
     stores = await ErasingStores.open();
@@ -51,7 +51,7 @@ describe('a store that is put back from before an erasure', () => {
   afterEach(() => stores.remove());
 
   /** Erases MARKER, and puts one file back to what it was before. */
-  const eraseAndPutBack = async (name: string): Promise<string> => {
+  const eraseAndRestore = async (name: string): Promise<string> => {
     const old = `old-${name}`;
     await stores.copyFile(name, old);
     for (const id of [6, 7]) for (const owner of [MARKER, 'bob']) await stores.create(owner, id);
@@ -100,7 +100,7 @@ describe('a store that is put back from before an erasure', () => {
   };
 
   it('makes the state of the tree again, and signs the roots of the log as it is', async () => {
-    await eraseAndPutBack('tree.db');
+    await eraseAndRestore('tree.db');
     await stores.create('bob', 9);
     await stores.signed();
 
@@ -114,7 +114,7 @@ describe('a store that is put back from before an erasure', () => {
   });
 
   it('makes lists again, which hold plants then that nothing in the log deletes', async () => {
-    await eraseAndPutBack('lists');
+    await eraseAndRestore('lists');
     const [before] = await stores.model.generations();
     await until(() => stores.foreign.length === 1);
     expect(stores.foreign).toEqual([expect.stringContaining('an owner who was erased since')]);
@@ -174,14 +174,14 @@ describe('a store that is put back from before an erasure', () => {
         (await generations()).length === 2 && (await readRebuilds(stores.log)).promoted !== undefined,
     );
     const kept = (await stores.model.generations()).find(({ active }) => !active)?.generation;
-    await eraseAndPutBack('lists');
+    await eraseAndRestore('lists');
     // The active ones are built again then, so that they may be others by now.
     await until(async () => !(await generations()).includes(`${kept} false`));
   });
 
   it('does not say so of stores that have followed the erasure, or that are new', async () => {
     writeFileSync(stores.file('other.db'), '');
-    await eraseAndPutBack('other.db');
+    await eraseAndRestore('other.db');
     expect(stores.foreign).toEqual([]);
     expect(await erasureAcross(stores.log, [START, (await stores.tree.tree()).position])).toBeUndefined();
   });

@@ -44,7 +44,7 @@ describe('an event that cannot be read', () => {
   const plants = (...args: string[]) => runCli(args, http.service.env);
 
   /** Her list, once it is answered: the line of the log may tell of the generation that a rebuild has replaced. */
-  const healed = async (): Promise<Answer> => {
+  const caughtUp = async (): Promise<Answer> => {
     let answer = await http.list('', { token: annes });
     await until(async () => {
       answer = await http.list('', { token: annes });
@@ -106,7 +106,7 @@ describe('an event that cannot be read', () => {
     const skipped = await plants('skip', '--position', position, '--reason', 'a test', '--yes');
     expect(skipped.status).toBe(0);
     await http.logged({ msg: "an owner's lists are answered again" });
-    expect(names(await healed())).toEqual(['plant 2']);
+    expect(names(await caughtUp())).toEqual(['plant 2']);
     expect((await create(annes, 9)).status).toBe(201);
     expect(names(await http.list('', { token: annes }))).toEqual(['plant 2', 'plant 9']);
     expect((await http.send({ path: '/metrics' })).text).toMatch(/^plants_parked_owners 0$/m);
@@ -133,6 +133,6 @@ describe('an event that cannot be read', () => {
     expect(refused.stderr).toMatch(/^plants: a newer version .* has written that event: upgrade/m);
     expect((await plants(...skip, '--force')).status).toBe(0);
     await http.logged({ msg: "an owner's lists are answered again", revision: 0, position: newer });
-    expect(names(await healed())).toEqual(['plant 2', 'plant 9']);
+    expect(names(await caughtUp())).toEqual(['plant 2', 'plant 9']);
   });
 });
