@@ -174,14 +174,14 @@ export class Stage {
     const { servers } = this.results;
     servers.log = 'the EventStoreDB of TEST_EVENTSTORE_URL';
     if (process.env.TEST_EVENTSTORE_URL) return { url: process.env.TEST_EVENTSTORE_URL };
-    servers.log = 'the stand-in of the tests, not a real EventStoreDB: it holds the log in memory';
-    const main = compiled('../test/support/eventstore/stand-in-main.js');
+    servers.log = 'the fake EventStoreDB of the tests, not a real one: it holds the log in memory';
+    const main = compiled('../test/support/eventstore/fake-event-store-main.js');
     const log = await launch(process.execPath, ['--no-warnings', main], {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     for await (const url of createInterface({ input: log.child.stdout ?? process.stdin }))
       return { url, process: log };
-    throw new Error(`the stand-in did not start: ${log.said()}`);
+    throw new Error(`the fake EventStoreDB did not start: ${log.said()}`);
   }
 
   async #crud(owners: readonly Owner[]): Promise<Target> {

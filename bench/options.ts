@@ -38,7 +38,7 @@ ${Object.entries(contenders)
 
 A full run writes docs/bench/results.md and .svg, every other one build/bench-results/, where all leave results.json.
 Peers take part after npm run bench:peers, and where PostgreSQL is installed. TEST_EVENTSTORE_URL names a real log
-server to use instead of the stand-in. wrk makes the load (Debian: apt-get install wrk).
+server to use instead of the fake EventStoreDB. wrk makes the load (Debian: apt-get install wrk).
 
 Exit status: 0 everything that could run worked, 1 something does not work, 2 wrong usage.`,
     );

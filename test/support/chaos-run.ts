@@ -3,7 +3,7 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { START } from '../../src/log/event-log.js';
-import { StandIn } from './eventstore/stand-in.js';
+import { FakeEventStore } from './eventstore/fake-event-store.js';
 import { type Operation } from './history.js';
 import { HistoryClient, randomBy, type Stage, TRIED_AGAIN } from './history-run.js';
 import { RedisServer } from './redis-server.js';
@@ -332,7 +332,7 @@ interface ChaosLog {
 }
 
 /**
- * A stand-in of this test's own; or the server of TEST_EVENTSTORE_URL, which the shell commands CHAOS_LOG_KILL and
+ * A fake EventStoreDB of this test's own; or the server of TEST_EVENTSTORE_URL, which the shell commands CHAOS_LOG_KILL and
  * CHAOS_LOG_START end and start again: without them it goes on.
  */
 const chaosLog = async (): Promise<ChaosLog> => {
@@ -348,12 +348,12 @@ const chaosLog = async (): Promise<ChaosLog> => {
       end: () => Promise.resolve(),
     };
   }
-  const standIn = await StandIn.start();
+  const fake = await FakeEventStore.start();
   return {
-    url: standIn.url,
-    kill: () => standIn.stop(),
-    restart: () => standIn.restart(),
-    end: () => standIn.stop(),
+    url: fake.url,
+    kill: () => fake.stop(),
+    restart: () => fake.restart(),
+    end: () => fake.stop(),
   };
 };
 

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
-import { StandIn } from '../../support/eventstore/stand-in.js';
+import { FakeEventStore } from '../../support/eventstore/fake-event-store.js';
 import { TEST_CERTIFICATE, TEST_KEY } from '../../support/eventstore/certificate.js';
 import { PlantsClient } from '../../support/history-client.js';
 import { RedisServer } from '../../support/redis-server.js';
@@ -30,7 +30,7 @@ const interpolated = (environment: Readonly<Record<string, string>>): Record<str
 
 // No engine runs here: the same processes with the same environment, but for the addresses of their servers.
 describe('the processes of docker-compose.yml', () => {
-  let standIn: StandIn;
+  let fake: FakeEventStore;
   let redis: RedisServer;
   const started = new Map<string, TestService>();
   const service = (name: string): TestService => {
@@ -40,7 +40,7 @@ describe('the processes of docker-compose.yml', () => {
   };
 
   beforeAll(async () => {
-    standIn = await StandIn.start({
+    fake = await FakeEventStore.start({
       tls: { key: TEST_KEY, cert: TEST_CERTIFICATE },
       credentials: { user: 'plants', password: PASSWORD },
     });
@@ -61,7 +61,7 @@ describe('the processes of docker-compose.yml', () => {
       const settings: Record<string, string> = {
         ...environment,
         EVENT_LOG: (environment.EVENT_LOG ?? '')
-          .replace('eventstoredb:2113', `localhost:${standIn.port}`)
+          .replace('eventstoredb:2113', `localhost:${fake.port}`)
           .replace('/certs/ca.crt', encodeURIComponent(ca)),
         READ_MODEL: (environment.READ_MODEL ?? '').replace('redis:6379', `127.0.0.1:${redis.port}`),
         ...(first ? { DATA_DIR: first.dataDir } : {}), // the volume that they share
@@ -74,7 +74,7 @@ describe('the processes of docker-compose.yml', () => {
   afterAll(async () => {
     for (const one of [...started.values()].reverse()) await one.remove();
     await redis.stop();
-    await standIn.stop();
+    await fake.stop();
   });
 
   it('are two that answer, two that project and one that audits', () => {

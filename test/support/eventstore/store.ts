@@ -53,7 +53,7 @@ const TICKS_PER_MS = 10_000n;
 const NO_BYTES = new Uint8Array(0);
 
 /**
- * The events of the stand-in, in memory: streams, and `$all` over them. It follows IndexWriter.CheckCommit and
+ * The events of the fake EventStoreDB, in memory: streams, and `$all` over them. It follows IndexWriter.CheckCommit and
  * AllReader of EventStoreDB 23.10. Several members of a cluster may share one.
  */
 export class EventStore {

@@ -150,7 +150,7 @@ export class Streams {
     const all = options.getAll();
     const stream = options.getStream();
     if (options.hasSubscription()) {
-      if (!all) throw asGrpc(invalidArgument('The stand-in knows subscriptions to $all only.'));
+      if (!all) throw asGrpc(invalidArgument('The fake EventStoreDB knows subscriptions to $all only.'));
       await begin(this.#server.faults, 'subscribe', () => this.#server.refuses(call));
       const subscription = new Subscription(call, this.#server, all, options.getFilter());
       this.#subscriptions.add(subscription);
@@ -528,7 +528,7 @@ function* backwards<T extends object>(items: readonly T[], before: number): Gene
 
 function matcher(filter: streams.ReadReq.Options.FilterOptions): (event: StoredEvent) => boolean {
   const prefixes = filter.getStreamIdentifier()?.getPrefixList();
-  if (!prefixes) throw asGrpc(invalidArgument('The stand-in knows prefixes of the names of streams only.'));
+  if (!prefixes) throw asGrpc(invalidArgument('The fake EventStoreDB filters by prefixes of streams only.'));
   return ({ stream }) => prefixes.some((prefix) => stream.startsWith(prefix));
 }
 

@@ -14,7 +14,7 @@ import {
 import { type TreeStore } from '../../../src/audit/tree-store.js';
 import { ErasingStores, MARKER } from '../../support/erasing-stores.js';
 import * as failures from '../../support/eventstore/failure.js';
-import { StandIn, StandInCluster, type StandInOptions } from '../../support/eventstore/stand-in.js';
+import { FakeEventStore, FakeCluster, type FakeOptions } from '../../support/eventstore/fake-event-store.js';
 import { all, follow } from '../../support/log-events.js';
 import { LONG_MS, quickTime } from '../../support/quick-time.js';
 import { until } from '../../support/waiting.js';
@@ -25,7 +25,7 @@ quickTime();
 const times = { deadlineMs: LONG_MS, readDeadlineMs: LONG_MS, stallMs: LONG_MS, openMs: LONG_MS };
 
 describe('the erasure of an owner on EventStoreDB', () => {
-  let server: StandIn;
+  let server: FakeEventStore;
   let stores: ErasingStores;
   let cleanUp: (() => Promise<unknown>)[];
   beforeEach(async () => {
@@ -38,8 +38,8 @@ describe('the erasure of an owner on EventStoreDB', () => {
 
   const openLog = (url: string): Promise<EventLog> => openEventStoreDb(parseEventStoreUrl(url), times);
 
-  const open = async (options: StandInOptions = {}): Promise<void> => {
-    const started = await StandIn.start(options);
+  const open = async (options: FakeOptions = {}): Promise<void> => {
+    const started = await FakeEventStore.start(options);
     const { url } = started;
     server = started; // a test may open another one
     cleanUp.push(() => started.stop());
@@ -52,7 +52,7 @@ describe('the erasure of an owner on EventStoreDB', () => {
   const left = (): string[] =>
     server.events.filter((event) => JSON.stringify(textsOf(event)).includes(MARKER)).map(({ type }) => type);
 
-  const textsOf = ({ stream, data, metadata }: StandIn['events'][number]): string[] => [
+  const textsOf = ({ stream, data, metadata }: FakeEventStore['events'][number]): string[] => [
     stream,
     Buffer.from(data).toString(),
     Buffer.from(metadata).toString(),
@@ -253,7 +253,7 @@ describe('the erasure of an owner on EventStoreDB', () => {
     await open({ ignoresHardDeletes: false });
     await stores.create(MARKER, 1);
     await expect(stores.order(MARKER)).rejects.toThrow('set its option UnsafeIgnoreHardDelete to true');
-    const cluster = await StandInCluster.start(3);
+    const cluster = await FakeCluster.start(3);
     cleanUp.push(() => cluster.stop());
     const log = await openLog(cluster.url);
     cleanUp.push(() => log.close());

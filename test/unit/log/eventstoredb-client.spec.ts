@@ -12,8 +12,8 @@ import { type EventStoreOptions, openEventStoreDb } from '../../../src/log/event
 import { parseEventStoreUrl } from '../../../src/log/eventstoredb/connection-string.js';
 import { type EventLog, type LogBatch, LogUnavailable, type Position } from '../../../src/log/event-log.js';
 import { TEST_CERTIFICATE, TEST_KEY } from '../../support/eventstore/certificate.js';
-import { StandIn, StandInCluster } from '../../support/eventstore/stand-in.js';
-import { StandInProcess } from '../../support/eventstore/stand-in-process.js';
+import { FakeEventStore, FakeCluster } from '../../support/eventstore/fake-event-store.js';
+import { FakeProcess } from '../../support/eventstore/fake-event-store-process.js';
 import { CLI } from '../../support/http-cli.js';
 import { freshStream, idsOf, newEvents } from '../../support/log-events.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
@@ -44,7 +44,7 @@ describe('the client of EventStoreDB', () => {
 
   describe('of a cluster', () => {
     it('survives calls that fail while it searches for a leader and finds none', async () => {
-      const cluster = await StandInCluster.start(3);
+      const cluster = await FakeCluster.start(3);
       cleanUp.push(() => cluster.stop());
       const log = await open(cluster.url, { deadlineMs: 5_000, readDeadlineMs: 5_000 });
       const batches = subscribed(log, await log.head());
@@ -84,7 +84,7 @@ describe('the client of EventStoreDB', () => {
   });
 
   it('listens to the end of its connection for many reads at once without a warning', async () => {
-    const server = await StandIn.start();
+    const server = await FakeEventStore.start();
     cleanUp.push(() => server.stop());
     const log = await open(server.url, {});
     const warnings: unknown[] = [];
@@ -102,7 +102,7 @@ describe('the client of EventStoreDB', () => {
     const folder = temporaryFolder();
     const ca = join(folder, 'ca.crt');
     writeFileSync(ca, TEST_CERTIFICATE);
-    const server = await StandIn.start({ tls: { key: TEST_KEY, cert: TEST_CERTIFICATE } });
+    const server = await FakeEventStore.start({ tls: { key: TEST_KEY, cert: TEST_CERTIFICATE } });
     cleanUp.push(() => server.stop());
     const url = `esdb://127.0.0.1:${server.port}?tlsCAFile=${ca}`;
     const target = `sqlite:${join(folder, 'events.db')}`;
@@ -142,7 +142,7 @@ describe('the client of EventStoreDB', () => {
   });
 
   it('lets go of reads that ran out of time while their answer arrived', async () => {
-    const server = await StandInProcess.start();
+    const server = await FakeProcess.start();
     cleanUp.push(() => server.stop());
     const log = await open(server.url, { readDeadlineMs: READ_MS, stallMs: 60_000 });
     const calls = jest.spyOn(StreamsClient.prototype, 'read');

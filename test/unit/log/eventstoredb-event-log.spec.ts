@@ -25,7 +25,7 @@ import {
   TEST_KEY,
 } from '../../support/eventstore/certificate.js';
 import * as failures from '../../support/eventstore/failure.js';
-import { StandIn, StandInCluster, type StandInOptions } from '../../support/eventstore/stand-in.js';
+import { FakeEventStore, FakeCluster, type FakeOptions } from '../../support/eventstore/fake-event-store.js';
 import { all, follow, freshStream, idsOf, newEvent, newEvents } from '../../support/log-events.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
 import { until } from '../../support/waiting.js';
@@ -43,14 +43,14 @@ describe('the event log on EventStoreDB', () => {
     for (const clean of cleanUp.reverse()) await clean();
   });
 
-  const start = async (options?: StandInOptions): Promise<StandIn> => {
-    const standIn = await StandIn.start(options);
-    cleanUp.push(() => standIn.stop());
-    return standIn;
+  const start = async (options?: FakeOptions): Promise<FakeEventStore> => {
+    const fake = await FakeEventStore.start(options);
+    cleanUp.push(() => fake.stop());
+    return fake;
   };
 
-  const startCluster = async (options?: StandInOptions): Promise<StandInCluster> => {
-    const cluster = await StandInCluster.start(3, options);
+  const startCluster = async (options?: FakeOptions): Promise<FakeCluster> => {
+    const cluster = await FakeCluster.start(3, options);
     cleanUp.push(() => cluster.stop());
     return cluster;
   };
@@ -61,7 +61,7 @@ describe('the event log on EventStoreDB', () => {
     return log;
   };
 
-  const both = async (options?: EventStoreOptions): Promise<{ server: StandIn; log: EventLog }> => {
+  const both = async (options?: EventStoreOptions): Promise<{ server: FakeEventStore; log: EventLog }> => {
     const server = await start();
     return { server, log: await open(server.url, { ...QUICK, ...options }) };
   };
@@ -274,7 +274,7 @@ describe('the event log on EventStoreDB', () => {
       expect(await failing(log.append(stream, 0n, newEvents(1)))).toContain(stream);
     });
 
-    it('of a log that was put back to an earlier state are missed', async () => {
+    it('of a log that was restored to an earlier state are missed', async () => {
       const { server, log } = await both();
       const batches = subscribed(log);
       await log.append(freshStream(), 'none', newEvents(1));
@@ -661,7 +661,7 @@ describe('the event log on EventStoreDB', () => {
       expect((await open(server.url)).identity()).toBe(log.identity());
     });
 
-    it.each<[string, (server: StandIn) => void]>([
+    it.each<[string, (server: FakeEventStore) => void]>([
       ['of another type', (server) => server.writeForeign('plants-log', 'X', { id: randomUUID() })],
       ['without an id', (server) => server.writeForeign('plants-log', 'LogCreated', {})],
       ['that is no JSON', (server) => server.writeForeign('plants-log', 'LogCreated', Buffer.from('null'))],

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { openEventStoreDb } from '../../../src/log/eventstoredb/event-log.js';
 import { parseEventStoreUrl } from '../../../src/log/eventstoredb/connection-string.js';
 import { type EventLog, type LogBatch, LogUnavailable, START } from '../../../src/log/event-log.js';
-import { StandIn } from '../../support/eventstore/stand-in.js';
+import { FakeEventStore } from '../../support/eventstore/fake-event-store.js';
 import { freshStream, idsOf, newEvents } from '../../support/log-events.js';
 import { until } from '../../support/waiting.js';
 
@@ -10,12 +10,12 @@ type Batches = AsyncIterator<LogBatch, unknown>;
 
 /** The one subscription of a process for all who have caught up. */
 describe('subscriptions of one process at the end of a log on EventStoreDB', () => {
-  let server: StandIn;
+  let server: FakeEventStore;
   let log: EventLog;
   let ending: AbortController;
 
   beforeEach(async () => {
-    server = await StandIn.start();
+    server = await FakeEventStore.start();
     log = await openEventStoreDb(parseEventStoreUrl(server.url), {
       deadlineMs: 30_000,
       readDeadlineMs: 5_000,

@@ -28,7 +28,7 @@ const FEATURES: Readonly<Record<string, string[]>> = {
   batchappend: ['deadline_duration'],
 };
 
-export interface StandInOptions {
+export interface FakeOptions {
   /** Without them anybody may do everything, as on a server that runs insecure. They need TLS to be sent at all. */
   readonly credentials?: { readonly user: string; readonly password: string };
   /** PEM texts; without them the server speaks plain text. */
@@ -60,9 +60,9 @@ export interface ForeignEvent {
  * An EventStoreDB of this process: it speaks the part of the protocol that our adapter uses, over real connections,
  * with the words and the semantics of 23.10, and does what a test asks it to do wrong.
  */
-export class StandIn {
+export class FakeEventStore {
   readonly store: EventStore;
-  readonly #options: StandInOptions;
+  readonly #options: FakeOptions;
   readonly #faults = new Faults();
   readonly #door = new Door();
   readonly #instanceId = randomUUID();
@@ -72,9 +72,9 @@ export class StandIn {
   #scavenges = 0;
   #port: number;
   /** The cluster that it is a member of, where it is one. */
-  cluster: StandInCluster | undefined;
+  cluster: FakeCluster | undefined;
 
-  private constructor(options: StandInOptions, store: EventStore) {
+  private constructor(options: FakeOptions, store: EventStore) {
     this.store = store;
     this.#options = options;
     this.#port = options.port ?? 0;
@@ -91,10 +91,10 @@ export class StandIn {
   }
 
   /** Starts a server that answers. Members of one cluster share a store. */
-  static async start(options: StandInOptions = {}, store = new EventStore()): Promise<StandIn> {
-    const standIn = new StandIn(options, store);
-    await standIn.restart();
-    return standIn;
+  static async start(options: FakeOptions = {}, store = new EventStore()): Promise<FakeEventStore> {
+    const fake = new FakeEventStore(options, store);
+    await fake.restart();
+    return fake;
   }
 
   get port(): number {
@@ -288,24 +288,24 @@ export class StandIn {
   }
 }
 
-/** Stand-ins that share one store, one of which leads. */
-export class StandInCluster {
-  readonly members: readonly StandIn[];
-  #leader: StandIn | undefined;
+/** Fake servers that share one store, one of which leads. */
+export class FakeCluster {
+  readonly members: readonly FakeEventStore[];
+  #leader: FakeEventStore | undefined;
   #endCalls: (() => void) | undefined;
 
-  private constructor(members: readonly StandIn[]) {
+  private constructor(members: readonly FakeEventStore[]) {
     this.members = members;
     this.#leader = members[0];
     for (const member of members) member.cluster = this;
   }
 
   /** Starts as many members; the first one leads. */
-  static async start(size: number, options: Omit<StandInOptions, 'port'> = {}): Promise<StandInCluster> {
+  static async start(size: number, options: Omit<FakeOptions, 'port'> = {}): Promise<FakeCluster> {
     const store = new EventStore();
-    const members: StandIn[] = [];
-    for (let member = 0; member < size; member += 1) members.push(await StandIn.start(options, store));
-    return new StandInCluster(members);
+    const members: FakeEventStore[] = [];
+    for (let member = 0; member < size; member += 1) members.push(await FakeEventStore.start(options, store));
+    return new FakeCluster(members);
   }
 
   /** The connection string that names all members. */
@@ -314,12 +314,12 @@ export class StandInCluster {
     return `esdb://${hosts}?tls=${this.members[0]?.url.endsWith('true') ?? false}`;
   }
 
-  get leader(): StandIn | undefined {
+  get leader(): FakeEventStore | undefined {
     return this.#leader;
   }
 
   /** Another member leads from now on; or nobody, as during an election. */
-  elect(member: StandIn | undefined): void {
+  elect(member: FakeEventStore | undefined): void {
     this.#leader = member;
   }
 
@@ -336,7 +336,7 @@ export class StandInCluster {
   }
 
   /** The members that were stopped run again, and this one leads. */
-  async regainMajority(leader: StandIn): Promise<void> {
+  async regainMajority(leader: FakeEventStore): Promise<void> {
     this.#endCalls = undefined;
     await Promise.all(this.members.filter(({ running }) => !running).map((member) => member.restart()));
     this.elect(leader);

@@ -11,13 +11,13 @@ import {
   streamNameFilter,
 } from '@eventstore/db-client';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { StandIn } from '../support/eventstore/stand-in.js';
+import { FakeEventStore } from '../support/eventstore/fake-event-store.js';
 import { until } from '../support/waiting.js';
 
 const event = (type = 'Noted', data: Record<string, unknown> = { text: 'green' }) =>
   jsonEvent({ type, data });
 const bytesEvent = (size: number) => binaryEvent({ type: 'Bytes', data: new Uint8Array(size) });
-const fresh = (): string => `stand-in-${randomUUID()}`;
+const fresh = (): string => `fake-${randomUUID()}`;
 
 /** The fields of the error that a promise is rejected with. */
 async function refusal(promise: Promise<unknown>): Promise<Record<string, unknown>> {
@@ -85,16 +85,16 @@ class Told {
   }
 }
 
-// Holds of the stand-in and of a real server alike: TEST_EVENTSTORE_URL names one, which need not be empty. What every
-// log does is in the contract; that the stand-in does what it is asked to do wrong, in the tests of the adapter.
+// Holds of the fake EventStoreDB and of a real server alike: TEST_EVENTSTORE_URL names one, which need not be empty. What every
+// log does is in the contract; that the fake EventStoreDB does what it is asked to do wrong, in the tests of the adapter.
 describe('the server', () => {
-  let own: StandIn | undefined;
+  let own: FakeEventStore | undefined;
   let url: string;
   let client: EventStoreDBClient;
 
   beforeAll(async () => {
     const given = process.env.TEST_EVENTSTORE_URL;
-    own = given === undefined ? await StandIn.start() : undefined;
+    own = given === undefined ? await FakeEventStore.start() : undefined;
     url = given ?? own?.url ?? '';
     client = EventStoreDBClient.connectionString(url);
   });
@@ -358,14 +358,14 @@ describe('the server', () => {
 });
 
 // Else the adapter's test of a server that drops it again and again would say nothing.
-it('the stand-in drops a live subscription that does not read, where it is told how much may wait', async () => {
-  const standIn = await StandIn.start({ liveBuffer: 32 });
-  const client = EventStoreDBClient.connectionString(standIn.url);
+it('the fake EventStoreDB drops a live subscription that does not read, where it is told how much may wait', async () => {
+  const fake = await FakeEventStore.start({ liveBuffer: 32 });
+  const client = EventStoreDBClient.connectionString(fake.url);
   const told = new Told(client, 's', 'end');
   await told.hears('caught up');
-  for (let index = 0; index < 100; index += 1) standIn.writeForeign('s', 'Burst', { index });
+  for (let index = 0; index < 100; index += 1) fake.writeForeign('s', 'Burst', { index });
   await told.hears('error');
   expect(told.error).toMatchObject({ type: 'timeout' });
   await client.dispose();
-  await standIn.stop();
+  await fake.stop();
 });

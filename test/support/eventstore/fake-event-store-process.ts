@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
-const MAIN = fileURLToPath(new URL('./stand-in-main.js', import.meta.url));
+const MAIN = fileURLToPath(new URL('./fake-event-store-main.js', import.meta.url));
 
-/** A stand-in in a process of its own, which can be frozen and thawed as a whole. */
-export class StandInProcess {
+/** A fake EventStoreDB in a process of its own, which can be frozen and thawed as a whole. */
+export class FakeProcess {
   readonly #killAtExit = (): void => {
     this.child.kill('SIGKILL');
   };
@@ -19,10 +19,10 @@ export class StandInProcess {
     process.once('exit', this.#killAtExit);
   }
 
-  static async start(): Promise<StandInProcess> {
+  static async start(): Promise<FakeProcess> {
     const child = spawn(process.execPath, ['--no-warnings', MAIN], { stdio: ['ignore', 'pipe', 'inherit'] });
-    for await (const url of createInterface({ input: child.stdout })) return new StandInProcess(child, url);
-    throw new Error('the stand-in for EventStoreDB did not start');
+    for await (const url of createInterface({ input: child.stdout })) return new FakeProcess(child, url);
+    throw new Error('the fake EventStoreDB did not start');
   }
 
   /** Nothing of it runs any more; its connections stay, and the kernel takes what clients send. */
