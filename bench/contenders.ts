@@ -49,7 +49,7 @@ export type Store = Exclude<ContenderName, 'bare' | 'commits'>;
 /** Those that do not start on every machine, which is no fault of the service. */
 const PEERS: readonly Store[] = ['typeorm', 'typeorm-key', 'emmett'];
 
-/** Connections of a peer to PostgreSQL: what node-postgres, and with it both peers, takes where nobody says. */
+/** Connections of a peer to PostgreSQL: the default of node-postgres, which both peers use. */
 const POOL_SIZE = 10;
 
 /** Starts the contenders of one part, with tokens and servers that they share, and stops all of them after the part. */
@@ -66,7 +66,7 @@ export class Stage {
     private readonly results: Results,
   ) {
     this.tokens = new Tokens(() => this.newPath('authorizations'), signLocally(key, auth));
-    // Nobody else knows the random name of the folder, which guards nothing.
+    // The secret is the random name of the folder: it protects nothing of value.
     this.#peerTokens = new Tokens(() => this.newPath('authorizations'), signSimply(folder));
   }
 
@@ -90,7 +90,7 @@ export class Stage {
     return dataDir;
   }
 
-  /** Starts this service as it is: it logs each request, as it does where nobody sets anything. */
+  /** Starts this service with its defaults: it logs each request. */
   service(
     dataDir: string,
     settings: Settings = {},

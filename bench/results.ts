@@ -72,7 +72,7 @@ export const FULL = {
 };
 export type Sizes = Readonly<typeof FULL>;
 
-/** For the working and not for the figures: what it takes to go through everything once. */
+/** Runs every workload once, as a test of the bench: its figures mean nothing. */
 export const QUICK: Sizes = {
   ...{ repeats: 1, seconds: 1, warmUpSeconds: 0, steadySeconds: 1 },
   ...{ events: 10_000, owners: 1_000, activeOwners: 200 },

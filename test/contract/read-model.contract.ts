@@ -66,7 +66,7 @@ const between = (
   }));
 };
 
-/** Moves all partitions, whatever happened there or not. */
+/** Moves all partitions, with changes or without. */
 const advance = (from: number, upTo: number, changes: readonly RowChange[] = []): PartitionChanges[] =>
   between(
     from,

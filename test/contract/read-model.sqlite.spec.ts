@@ -9,7 +9,7 @@ const folder = temporaryFolder();
 
 const opened = new Map<string, Promise<ReadModelStore>>();
 
-/** A folder belongs to one log, and to one process: whoever opens it again there has the same instance. */
+/** A folder belongs to one log, and to one process: opening it again there gives the same instance. */
 const open = async (logIdentity: string): Promise<ReadModelStore> => {
   const known = opened.get(logIdentity);
   const isOpen = await known

@@ -9,7 +9,7 @@ import { type Answer, HttpClient, problemIn, served } from '../support/http-clie
 import { STORES } from '../support/stores-of-this-run.js';
 import { until } from '../support/waiting.js';
 
-/** Two owners of one partition, and nobody else's on a shared server. */
+/** Two owners of one partition, with names that are unique on a shared server. */
 const ANNE = `anne ${randomUUID()}`;
 const NEIGHBOUR = (() => {
   for (;;) {

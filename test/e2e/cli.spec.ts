@@ -150,7 +150,7 @@ describe('plants', () => {
     async (...args) => {
       const { status, stdout, stderr } = await runCli(args, { DATA_DIR: '/proc/nope', PORT: '0' });
       expect({ status, stdout }).toEqual({ status: 1, stdout: '' });
-      // plants serve logs JSON where nobody looks, its last line too.
+      // Without a terminal plants serve logs JSON, its last line too.
       expect(stderr).toMatch(
         /^(plants: |\{.*"msg":")cannot make the signing key \/proc\/nope\/.*: ENOENT("\})?\n$/,
       );

@@ -25,7 +25,7 @@ const PLANTS = 200;
 const embeddedOnly = STORES === 'embedded' || process.env.TEST_EVENTSTORE_URL ? it : it.skip;
 
 describe('the commands of operators, beside a running service', () => {
-  /** Nobody else's on a shared server. */
+  /** A name that is unique on a shared server. */
   const owner = `owner ${randomUUID()}`;
   const http = served();
   const { service } = http;

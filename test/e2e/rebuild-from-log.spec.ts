@@ -93,7 +93,7 @@ const countEvents = (dataDir: string): number => {
   }
 };
 
-/** Puts an event into the file as it is, past everything that checks. */
+/** Inserts an event into the file as it is, without any check. */
 const insertEvent = (
   dataDir: string,
   event: Readonly<{ stream: string; revision: number; type: string; data: string; metadata: string }>,
@@ -373,7 +373,7 @@ describe('lists built from the log', () => {
         expect((await client.create({ id, name: `of the old log ${id}`, tag: '' })).status).toBe(201);
       await service.kill();
       for (const file of [...copied, 'tree.db']) rmSync(join(service.dataDir, file), { force: true });
-      // A start makes no new log beside the read model of another one, and takes no empty one: somebody has put one there.
+      // A start makes no new log beside the read model of another one, and refuses an empty one that was put there.
       const other = await openSqliteEventLog(join(service.dataDir, 'events.db'));
       const event = { ...created(7), id: randomUUID(), metadata: sampleMetadata({ actor: { sub: 'bob' } }) };
       await other.append(plantStream('bob', 7), 'none', [event]);

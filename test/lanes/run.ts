@@ -21,7 +21,7 @@ export interface How {
   readonly limitMinutes: number;
 }
 
-/** The process groups of the programs that run, side by side or not: whoever stops this process stops all of them. */
+/** The process groups of the programs that run: to stop this process stops all of them. */
 const running = new Set<number>();
 
 const endGroup = (pid: number, signal: NodeJS.Signals): void => {
@@ -29,7 +29,7 @@ const endGroup = (pid: number, signal: NodeJS.Signals): void => {
   try {
     process.kill(-pid, signal);
   } catch {
-    // Nobody is left in it.
+    // The group is empty.
   }
 };
 

@@ -10,7 +10,7 @@ import { diagramOf } from './diagram.js';
 
 const PAGE = 'docs/architecture.md';
 
-/** Files that nobody writes by hand, or that are data. */
+/** Files that are generated, or that are data. */
 const NOT_COUNTED = /lock\.json$|\.(?:gz|ndjson|pem|svg|json)$|^docs\/(?:bench\/|messages\.md$)/;
 
 const filesIn = (...paths: readonly string[]): string[] =>

@@ -75,7 +75,7 @@ class RecordedRun {
     });
   }
 
-  /** Stops the process between two calls, since nobody could tell what one has done that a kill interrupts. */
+  /** Stops the process between two calls: the effect of a call that a kill interrupts is not known. */
   async #stopped(): Promise<void> {
     const tasks = `/proc/${this.service.pid}/task`;
     const isStopped = (task: string): boolean =>

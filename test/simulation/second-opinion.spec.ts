@@ -42,7 +42,7 @@ const isQuiet = (list: Operation, operations: readonly Operation[]): boolean =>
     return ended < list.started && outcome.kind !== 'unknown';
   });
 
-/** A list shows a plant that nobody has created, or lacks one that it showed, while nobody wrote. */
+/** A list shows a plant that was never created, or lacks one that it showed, although nothing was written. */
 const falsified = ({ operations, log }: History, random: Random): History | undefined => {
   const invents = random.chance(0.5);
   const lists = operations.filter(

@@ -35,7 +35,7 @@ const isLinearizable = (history: readonly Operation[]): boolean => {
     const key = `${done.map(Number).join('')} ${textOf(plants)}`;
     if (visited.has(key)) return undefined;
     visited.add(key);
-    // Whatever started after another one has ended comes after it.
+    // An operation that started after another one had ended comes after it.
     let firstEnd = Infinity;
     for (const [index, one] of operations.entries())
       if (!done[index] && !isOptional(one)) firstEnd = Math.min(firstEnd, one.ended);

@@ -76,7 +76,7 @@ export class TestBrowser {
     return page;
   }
 
-  /** Closes all pages. Throws for whatever was wrong with them, unless that was expected and is taken out. */
+  /** Closes all pages. Throws for errors on them that were not expected. */
   async finish(): Promise<void> {
     for (const context of this.#contexts.splice(0)) await context.close();
     expect(this.complaints.splice(0)).toEqual([]);
@@ -92,7 +92,7 @@ export const browsing = (): TestBrowser => {
   return browser;
 };
 
-/** Takes a picture of what is seen, for whoever looks at the run. */
+/** Takes a picture of the page, for a later look at the run. */
 export const picture = async (page: Page, name: string): Promise<void> => {
   mkdirSync(PICTURES, { recursive: true });
   await page.screenshot({ path: join(PICTURES, `${name}.png`) });

@@ -28,7 +28,7 @@ export const ensureChromium = (): string | undefined => {
   return undefined;
 };
 
-/** Starts a browser that nobody sees, with the program at this path. */
+/** Starts the browser at this path, without a window. */
 export const launchChromium = (executablePath: string): Promise<Browser> => {
   // Root has no sandbox of Chromium's.
   const args = ['--disable-dev-shm-usage', ...(process.getuid?.() === 0 ? ['--no-sandbox'] : [])];

@@ -119,7 +119,7 @@ export const outcomeOf = async (running: Promise<unknown>): Promise<'done' | Dom
   }
 };
 
-/** Appends an event as it is, whatever the codec thinks of it. */
+/** Appends an event as it is, also one that the codec refuses. */
 export const appendRaw = (
   log: EventLog,
   stream: string,

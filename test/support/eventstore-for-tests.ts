@@ -9,7 +9,7 @@ import { namespaced } from './stores-of-this-run.js';
 export interface TestEventStore {
   /** The kind of server, for output. */
   readonly kind: 'TEST_EVENTSTORE_URL' | 'fake';
-  /** With a namespace that nobody else has, so that what others left in the same server does not matter. */
+  /** With a unique namespace, so that events of others on the same server do not matter. */
   readonly url: string;
   readonly place: EventStoreConnectionString;
   readonly stop: () => Promise<void>;

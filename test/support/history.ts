@@ -15,7 +15,7 @@ export type Outcome =
   | Readonly<{ kind: 'refused'; because: 'present' | 'absent' }>
   /** 200, with Plants-Position; `more` where a Link led to a next page. */
   | Readonly<{ kind: 'listed'; position: Position; body: string; more: boolean }>
-  /** The connection was cut, or 503 said that nobody knows. */
+  /** The connection was cut, or 503 said that the outcome is unknown. */
   | Readonly<{ kind: 'unknown' }>
   /** The connection was refused, or 503 said that nothing was written; a list was not answered, or by a 503. */
   | Readonly<{ kind: 'nothing' }>
@@ -319,7 +319,7 @@ const foldInto = (owners: Map<string, Map<number, string>>, event: RecordedEvent
   }
 };
 
-/** Checks that a later list contains what an owner was told before, by whatever process. */
+/** Checks that a later list contains what any process has told the owner before. */
 const checkOrderOfReads = (
   operations: readonly Operation[],
   { monotonicAcrossProcesses }: Promised,

@@ -133,7 +133,7 @@ export class HttpClient {
     });
   }
 
-  /** Asserts that an answer, whatever asks for it, is this problem and that nothing was written. */
+  /** Asserts that an answer is this problem, and that nothing was written. */
   async refused(
     answering: Promise<Answer>,
     status: number,

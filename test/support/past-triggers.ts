@@ -1,7 +1,7 @@
 import { type Database, DatabaseSync } from '../../src/sqlite/database.js';
 import { inTransaction } from '../../src/sqlite/open-file.js';
 
-/** Does something to a database past its triggers, in one transaction: nobody finds it without them. */
+/** Changes a database without its triggers, in one transaction: no other connection finds it without them. */
 export const pastTriggers = <T>(database: Database, change: () => T): T =>
   inTransaction(database, 'BEGIN IMMEDIATE', () => {
     const triggers = database.prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").all() as {

@@ -13,7 +13,7 @@ export const storesOfThisRun = (): StoreUrls =>
 /** The URL of a new, empty log on the EventStoreDB of this run. */
 export const newEventLog = (): string => namespaced(serverOf('PLANTS_TEST_EVENTSTORE'));
 
-/** With a namespace that nobody else has. The URL may name several hosts, which `URL` does not take. */
+/** With a unique namespace. The URL may name several hosts, which `URL` does not take. */
 export const namespaced = (eventStore: string): string =>
   `${eventStore}${eventStore.includes('?') ? '&' : '?'}namespace=test-${randomUUID().slice(0, 18)}`;
 

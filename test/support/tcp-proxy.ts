@@ -20,7 +20,7 @@ export class TcpProxy {
     private readonly targetHost: string,
     private readonly targetPort: number,
   ) {
-    // Nothing is read before there is somebody to hand it to, and an end of one direction leaves the other open.
+    // Nothing is read before the other side is connected, and an end of one direction leaves the other open.
     this.#server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (client) => {
       const link: Link = { client };
       this.#links.add(link);

@@ -85,7 +85,7 @@ class Told {
   }
 }
 
-// Holds of the fake EventStoreDB and of a real server alike: TEST_EVENTSTORE_URL names one, which need not be empty. What every
+// True of the fake EventStoreDB and of the server that TEST_EVENTSTORE_URL names, which need not be empty. What every
 // log does is in the contract; that the fake EventStoreDB does what it is asked to do wrong, in the tests of the adapter.
 describe('the server', () => {
   let own: FakeEventStore | undefined;

@@ -18,7 +18,7 @@ export type Change =
 /** Plants of a page: the most that the API gives with their ids. */
 export const PAGE_SIZE = 100;
 
-/** Changes that are kept while the list is on its way; where there are more, it is asked for again. */
+/** Changes that are kept while the list is being fetched; if there are more, it is fetched again. */
 const MOST_WAITING = 1_000;
 
 export interface ListPlace {

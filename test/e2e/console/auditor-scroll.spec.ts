@@ -108,7 +108,7 @@ describeInBrowser('a long log in the console', () => {
     await list.getByText('Fern 0', { exact: true }).waitFor();
     await reportTasks(page, `${EVENTS} events scrolled`);
 
-    // While somebody reads further down, what comes does not move the list.
+    // New rows do not move a list that was scrolled down.
     await addMany(EVENTS, 1);
     await page.getByRole('button', { name: '1 newer: go there' }).click();
     await list.getByText(`Fern ${EVENTS}`, { exact: true }).waitFor();

@@ -16,7 +16,7 @@ import { until } from '../../support/waiting.js';
 import { startWitness, type WitnessProcess } from '../../support/witness-process.js';
 import { trustOf } from '../../support/verified.js';
 
-/** Names that are shown as they are: markup, right to left, and characters that nobody sees or that pile up. */
+/** Names that are shown as they are: markup, right to left, invisible characters, and ones that pile up. */
 const ODD_NAMES = [
   '<img src=x onerror=alert(1)><b>bold</b>',
   'نبتة العنكبوت '.repeat(12).trim(),

@@ -57,7 +57,7 @@ describe('the files of the console', () => {
   it(`take at most ${MOST_BYTES} bytes, gzipped, whichever page is opened`, async () => {
     const sizes = new Map<string, number>();
     for (const path of (await everything()).keys()) {
-      // Loaded by whoever signs in at an issuer, before the page is: not counted.
+      // Loaded before the page, only for a sign-in at an issuer: not counted.
       const isSignIn = path.endsWith('/vendor/oauth4webapi.js');
       // Node's fetch undoes the coding: the length is that of what was sent.
       const { response } = await ask(path, { 'accept-encoding': 'gzip' });

@@ -10,7 +10,7 @@ import { runCli } from '../../support/http-cli.js';
 /** True if script(1) is there, which gives a command a terminal. */
 const TERMINALS = spawnSync('script', ['--version']).status === 0;
 
-/** Nobody else's on a shared server. */
+/** A name that is unique on a shared server. */
 const anne = `anne ${randomUUID()}`;
 const bob = `bob ${randomUUID()}`;
 

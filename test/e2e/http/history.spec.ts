@@ -8,7 +8,7 @@ import { nextPage } from '../../support/history-client.js';
 import { type Answer, served } from '../../support/http-client.js';
 import { sampleMetadata } from '../../support/log-events.js';
 
-/** Nobody else's on a shared server. */
+/** A name that is unique on a shared server. */
 const anne = `anne ${randomUUID()}`;
 
 const http = served();

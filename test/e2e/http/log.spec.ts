@@ -24,7 +24,7 @@ import { type Answer, problemIn, served } from '../../support/http-client.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
 import { proven, trusting } from '../../support/verified.js';
 
-/** Nobody else's on a shared server. */
+/** A name that is unique on a shared server. */
 const anne = `anne ${randomUUID()}`;
 const bob = `bob ${randomUUID()}`;
 

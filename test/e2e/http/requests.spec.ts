@@ -88,7 +88,7 @@ const shown = (answer: Answer, expected = ''): string => {
   return [answer.status, ...(code === undefined ? [] : [code]), ...pointers].join(' ');
 };
 
-/** Asserts what every answer has, whatever it says. */
+/** Asserts the properties of every answer. */
 const expectWhole = (answer: Answer): void => {
   if (answer.status < 200) return;
   expect(answer.headers['x-request-id']).toMatch(/^\S/);

@@ -10,7 +10,7 @@ import { STORES } from '../../support/stores-of-this-run.js';
 /** Processes that are restarted one after the other; npm run test:all -- --lane restarts restarts 100. */
 const RESTARTS = Number(process.env.ROLLING_RESTARTS ?? 3);
 
-/** Clients that send requests in each way: enough that requests are always under way. */
+/** Clients that send requests in each way: enough that requests are always in progress. */
 const CLIENTS = Number(process.env.ROLLING_CLIENTS ?? 2);
 
 /** The pause of a client after each plant, in milliseconds: the short form leaves processor time to other tests. */
@@ -19,7 +19,7 @@ const PAUSE_MS = process.env.ROLLING_RESTARTS === undefined ? 20 : 0;
 /** The interval of the balancer's readiness checks, in milliseconds: that of deploy/haproxy.cfg. */
 const CHECK_EVERY_MS = 1_000;
 
-/** Whoever restarts long enough needs longer than one test may take otherwise, in milliseconds. */
+/** The time of one restart, in milliseconds: many of them take longer than other tests may. */
 const RESTART_MS = 15_000;
 
 const SETTINGS = { ROLES: 'api,projector', LOG_LEVEL: 'info', DRAIN_MS: '' };

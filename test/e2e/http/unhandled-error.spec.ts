@@ -13,7 +13,7 @@ const SECRETS = [
   'eyJhbGciOiJub25lIn0.c2VzYW1lLTM.sesame-4',
 ];
 
-/** Makes the process reject two promises that nobody awaits when it gets SIGUSR2. */
+/** At SIGUSR2, makes the process reject two promises that are not awaited. */
 const FAULT = `process.on('SIGUSR2', () => {
   Promise.reject(Object.assign(new Error(${JSON.stringify(SECRETS.join(' '))}), { input: 'sesame-5' }));
   Promise.reject(new Error('another one'));

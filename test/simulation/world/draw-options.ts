@@ -119,7 +119,7 @@ const drawWorld = (seed: number, durationMs = 30_000): Options => {
     // Reading a long log takes several batches: a verification may find the traces of an erasure before a rebuild.
     const verifyEveryMs = 1_000 + 2_000 * random.next();
     const pastEvents = random.chance(0.7) ? options.pastEvents : 800 + random.below(600);
-    // A plant's deletion is to be erased while somebody has read that it was created.
+    // A plant's deletion is to be erased after a reader has read its creation.
     const ofErased = added.chance(0.5) ? options.ofErased : 0.5;
     const freezesNearSteps = added.chance(0.3) ? options.freezesNearSteps : added.next();
     const eventsARead = added.chance(0.3) ? options.eventsARead : 5 + added.below(50);

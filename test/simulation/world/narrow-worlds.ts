@@ -49,7 +49,7 @@ export const NARROW_WORLDS: readonly [NarrowWorld, ...NarrowWorld[]] = [
     const kind = random.next();
     if (kind < 0.6) return crashing;
     if (kind < 0.8) return { ...crashing, ...backBeforeRebuilt(options, random) };
-    // Verifications while so little is written that nobody has noticed it.
+    // Verifications while so little is written that it is not noticed otherwise.
     return {
       ...crashing,
       ...{ operates: 'on erasures', operatesEveryMs: random.between(500, 1_500), ofErased: 0.8 },

@@ -171,7 +171,7 @@ export class SimulatedConnection implements Connection {
       }
       let arrival = world.now + this.#delay();
       if (this.isOrdered) this.#lastArrival = arrival = Math.max(arrival, this.#lastArrival + 0.001);
-      // The network outlives whoever has sent the message.
+      // The network outlives the sender of a message.
       const arrive = (): void => {
         if (server.isUp && server.machine.frozenUntil > world.now) {
           world.schedule(server.machine, world.now, what, arrive);

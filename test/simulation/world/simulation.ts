@@ -106,7 +106,7 @@ const STRANGE_TYPE = 'PlantWatered';
 /** Owners who had plants before the world began. */
 const PAST = 'past-';
 
-/** Whoever operates the service. */
+/** The operator of the service. */
 const OPERATOR: Operator = { actor: { sub: 'operator' }, correlationId: 'simulation' };
 
 /** True for an owner whose history is not that of clients alone. */
@@ -214,7 +214,7 @@ class Simulation {
   #erases = false;
   /** The log before it was restored, and the moments of that and of when lists were of the new one. */
   #restoration: Restoration | undefined;
-  /** Nobody writes: a restored log is noticed while it is shorter than it was. */
+  /** True while nothing is written: a restored log is noticed while it is shorter than it was. */
   #isQuiet = false;
   #moment = 0;
   #isFaulty = true;
@@ -582,7 +582,7 @@ class Simulation {
     this.#restartLater(process, awayMs);
   }
 
-  /** Somebody requests a rebuild right now that takes its time, if none is in progress, and may cancel it. */
+  /** Requests a rebuild that takes its time, if none is in progress, and may cancel it. */
   #rebuildsSlowly(): void {
     this.#on('another operator', async (machine) => {
       const { random, wall } = machine;

@@ -115,7 +115,7 @@ export class Matrix {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
-  /** Compares a bundle of what was signed since with the checkpoint that somebody has kept. */
+  /** Compares a bundle of what was signed since with a checkpoint that was kept. */
   async #isKept(folder: string): Promise<'contradicted' | 'extended'> {
     const opened = await openModel(folder);
     const { log, store } = opened;

@@ -55,7 +55,7 @@ export class Door {
     return (server.address() as AddressInfo).port;
   }
 
-  /** Cuts all connections and lets nobody in. */
+  /** Cuts all connections and refuses new ones. */
   async close(): Promise<void> {
     const server = this.#server;
     this.#server = undefined;
@@ -99,7 +99,7 @@ export class Door {
       [outside, inside],
       [inside, outside],
     ] as const) {
-      // An error is followed by 'close'; there is nobody to tell.
+      // An error is followed by 'close', which is handled.
       socket.on('error', () => undefined);
       socket.on('close', () => {
         other.destroy();

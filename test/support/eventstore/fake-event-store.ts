@@ -127,7 +127,7 @@ export class FakeEventStore {
     return this.#scavenges;
   }
 
-  /** Cuts all connections and lets nobody in; the events stay. */
+  /** Cuts all connections and refuses new ones; the events stay. */
   async stop(): Promise<void> {
     await this.#door.close();
     this.#server?.forceShutdown();
@@ -163,7 +163,7 @@ export class FakeEventStore {
     this.#faults.answerNext(method, failure, times);
   }
 
-  /** The next appends are written, and nobody is told. */
+  /** The next appends are written, but not acknowledged. */
   loseAcknowledgements(times = 1, how: Loss = 'silence'): void {
     this.#faults.lose(times, how);
   }
@@ -318,7 +318,7 @@ export class FakeCluster {
     return this.#leader;
   }
 
-  /** Another member leads from now on; or nobody, as during an election. */
+  /** Makes another member the leader; undefined for none, as during an election. */
   elect(member: FakeEventStore | undefined): void {
     this.#leader = member;
   }

@@ -4,7 +4,7 @@ export interface LogPosition {
   readonly prepare: bigint;
 }
 
-/** An event as it came over the wire: bytes that nobody has looked at. */
+/** An event as it came over the wire: bytes that were not checked. */
 export interface ProposedEvent {
   readonly id: string;
   readonly type: string;

@@ -391,7 +391,7 @@ class Subscription {
     const { store } = server;
     const at = from.getPosition();
     if (at && !(at.getCommitPosition() === '0' && at.getPreparePosition() === '0')) {
-      // The server reads one event from there and goes on after it: whatever stands there is taken as handled.
+      // The server reads one event from there and goes on after it: that event counts as handled.
       this.#pageStart = positionOf(at);
       const index = store.find(this.#pageStart);
       if (index === 'no position' || index === 'within a record') throw asGrpc(unknown);

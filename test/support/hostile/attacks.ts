@@ -130,7 +130,7 @@ const flood = (port: number, connections: number, next: () => Sent): void => {
 const bytesOf = ({ path = '', headers = {}, body = '', token = '' }: Sent): number =>
   200 + path.length + token.length + Object.values(headers).join('').length + body.length;
 
-/** Sends a request and reads its answer, whatever that is. */
+/** Sends a request and reads its answer, of any status. */
 const exchange = (
   agent: Agent,
   port: number,
@@ -163,7 +163,7 @@ const exchange = (
       .end(body);
   });
 
-/** A well-formed token of a key that nobody has, another one each time. */
+/** A well-formed token, each of another key that the issuer does not have. */
 const madeUpToken = (number: number): string => {
   const encoded = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64url');
   const claims = { sub: 'ada', iss: 'https://issuer.example', aud: 'plants', exp: 4_000_000_000 };

@@ -1,4 +1,4 @@
-/** A client in a process of its own that lists its plants at a modest rate, for as long as it is told to. */
+/** A client in a process of its own that lists its plants at a modest rate until it is stopped. */
 import { Agent, get } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 

@@ -106,7 +106,7 @@ describe('the state that an auditor signs', () => {
     await log.sign();
     await log.fill(20);
     const { size, position } = await log.grow();
-    // Whoever can write the file, and knows how, leaves out what these events changed.
+    // An attacker who can write the file leaves out what these events changed.
     await log.tree.growState({ from: 300, size, position, changes: new Uint8Array() });
     await log.sign();
     const { auditor } = run();

@@ -134,7 +134,7 @@ export class Office {
     await this.model.report(process, text, 60_000);
   }
 
-  /** Somebody has asked for a rebuild. Gives its id. */
+  /** Requests a rebuild, and gives its id. */
   async requested(): Promise<string> {
     const rebuild = randomUUID();
     await requestRebuild(this.log, { rebuild, rate: null, unskip: false }, OLGA, noon);

@@ -30,7 +30,7 @@ describe('skipping an event', () => {
 
   const skipped = async (): Promise<string[]> => [...(await readSkips(office.log, '' as Position))];
 
-  /** Somebody sits at a terminal. Gives what they type on. */
+  /** Replaces standard input by a terminal. Gives its keyboard. */
   const seated = (): PassThrough => {
     const stdin = Object.assign(new PassThrough(), { isTTY: true });
     Object.defineProperty(process, 'stdin', { value: stdin, configurable: true });

@@ -439,7 +439,7 @@ describe('running a command', () => {
             const stream = plantStream(owner, 7);
             const context = contextOf();
             const first = Math.min(from, history.length);
-            /** One event more, whatever the rules say: a history that others wrote may be any. */
+            /** Appends an event, also against the rules: a history that others wrote may be any. */
             const append = async (what: 'created' | 'deleted', commandId: string = randomUUID()) => {
               const last = await log.readLast(stream);
               const event = {

@@ -28,7 +28,7 @@ afterEach(async () => {
   await stores.remove();
 });
 
-/** The log, of which an owner is erased once somebody has read a part of it. */
+/** The log; an owner is erased after a part of it was read. */
 const erasedWhileRead = (): EventLog => {
   let reads = 0;
   return decorate(stores.log, {

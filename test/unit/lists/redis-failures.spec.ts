@@ -303,7 +303,7 @@ describe('a read model on a Redis that does not answer', () => {
       timed(model.anchors(generation)),
       timed(model.takeLease('somebody', 1_000)),
     ]);
-    // Nobody waits again for what has just been found not to answer.
+    // A server that has just not answered is not waited for again.
     await until(async () => (await timed(model.list(ANNE, undefined, 10))) < Math.min(...times));
     server.thaw();
     await answers(() => model.apply(generation, move(5, 9, 8)));
@@ -359,7 +359,7 @@ describe('a read model on a Redis that does not answer', () => {
     await listed(other);
     const next = await model.createGeneration();
     await model.apply(next, move(0, 5, 8));
-    // Takes the subscribers' connections away, and lets nobody publish or subscribe again.
+    // Cuts the subscribers' connections, and refuses to publish or subscribe.
     await server.cli('ACL', 'SETUSER', 'default', 'resetchannels');
     await expect(server.cli('PUBSUB', 'CHANNELS')).resolves.toBe('');
     await expect(listed(other)).resolves.toEqual([7]);

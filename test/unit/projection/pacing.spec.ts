@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { Pacing } from '../../../src/projection/pacing.js';
 import { Load } from '../../../src/projection/load.js';
 
-/** A process on a clock of its own, which somebody asks all the time, or nobody. */
+/** A process on a clock of its own, with requests all the time or none. */
 class Process {
   readonly turns: number[] = [];
   #active = 0;

@@ -243,7 +243,7 @@ describe('a projector that compares the lists with the log by itself', () => {
         stopping.abort();
         await running;
       });
-      // A lease may change hands where this machine is slow: whoever compares has it.
+      // The lease may change hands on a slow machine: the process that compares has it.
       await until(() => ['live', 'standby'].includes(projector.status.state));
     }
     await until(() => verified.length === 1 && states.length > 5);

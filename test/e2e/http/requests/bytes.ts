@@ -1,6 +1,6 @@
 import { each, plant, post, type Request, type Rule } from './table.js';
 
-/** A connection that is closed by the service, whatever its client says. */
+/** A connection that the service closes, whatever its client asks for. */
 const kept = (text: string | Buffer): string => text.toString().replace('\n', '\n-Connection\n');
 const withFields = (...fields: string[]): string => ['DELETE /plants/7', '-Connection', ...fields].join('\n');
 const BODY = plant({ name: '"n"', tag: '"t"', id: '10' }); // 30 bytes
