@@ -37,7 +37,7 @@ const MAX_APPEND = 100;
  */
 const GATHER_MS = 100;
 
-/** Interval of readings of the store where nobody reports a change. */
+/** Interval of readings of the store without a reported change. */
 const LOOK_EVERY_MS = 5_000;
 
 /** The same while an alarm stands, which another process may lift, or while another one appends. */

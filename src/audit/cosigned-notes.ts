@@ -14,7 +14,7 @@ import { orElse } from '../transparency/refused.js';
 /** A checkpoint with the cosignatures of known witnesses. */
 export interface CosignedCheckpoint {
   readonly size: number;
-  /** Signed by the log and by `by`, and by nobody else. */
+  /** Signed by the log and by `by` alone. */
   readonly note: string;
   readonly by: readonly Cosignature[];
 }

@@ -72,9 +72,9 @@ export interface Compared {
 
 /** Content of the stream, as it concerns one key and one tree. */
 interface Records {
-  /** Of the last event of the stream, whatever it is. */
+  /** Of the last event of the stream, of any type. */
   readonly revision: bigint | undefined;
-  /** The last record, whoever made it. */
+  /** The last record, by any key. */
   readonly last: Recorded | undefined;
   /** The last record by this key of this tree. */
   readonly ours: Recorded | undefined;

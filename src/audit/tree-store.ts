@@ -61,7 +61,7 @@ export interface StateSnapshot extends Pick<StoredState, 'size' | 'position'> {
 export interface StateGrowth {
   /** The size that the stored state has; 0 where it is forgotten. */
   readonly from: number;
-  /** True if the stored state is forgotten first, whatever it is of. */
+  /** True if the stored state is removed first. */
   readonly again?: boolean;
   readonly size: number;
   readonly position: Position;
@@ -110,7 +110,7 @@ export interface Alarm {
  *   their sizes only grow; none is ever removed;
  * - an alarm that was raised is durable.
  *
- * Several processes may use one store: whoever comes second with an append is told so by TreeMoved.
+ * Several processes may use one store: the second of two appends throws TreeMoved.
  *
  * Every method throws TreeUnavailable where the store cannot be reached or used (and after `close`), in bounded time.
  */

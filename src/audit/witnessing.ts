@@ -77,7 +77,7 @@ export interface WitnessingOptions {
   readonly onProgress?: () => void;
 }
 
-/** Interval of readings of the store for a new checkpoint that nobody reports: another process signs. */
+/** Interval of readings of the store for a checkpoint that another process has signed. */
 const LOOK_EVERY_MS = 5_000;
 
 /** A failed submission; undefined where it was cosigned. */

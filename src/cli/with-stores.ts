@@ -14,7 +14,7 @@ export const assertLogExists = (eventLog: EventLogLocation): void => {
     );
 };
 
-/** Reads the event log of the settings, beside whatever else uses it, and closes it. Throws StartError where there is none. */
+/** Reads the event log of the settings, also while others use it, and closes it. Throws StartError where there is none. */
 export const withLog = async <T>(work: (log: EventLog) => Promise<T>): Promise<T> => {
   const { eventLog } = settings();
   assertLogExists(eventLog);

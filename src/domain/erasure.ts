@@ -3,7 +3,7 @@
  * afterwards are these events, which name nobody, and an `Erased` in the place of each event.
  */
 
-/** Somebody ordered that an owner is erased. Nothing of the owner is written from here on to `OwnerErased`. */
+/** The order to erase an owner. Nothing of the owner is written from here on to `OwnerErased`. */
 export interface ErasureStarted {
   readonly type: 'ErasureStarted';
   readonly data: {
@@ -33,7 +33,7 @@ export interface ErasureFinished {
   readonly data: { readonly erasure: string };
 }
 
-/** Nothing was erased: whoever ordered it was interrupted before the log had its `ErasureOrdered`. */
+/** Nothing was erased: the order was interrupted before the log had its `ErasureOrdered`. */
 export interface ErasureCancelled {
   readonly type: 'ErasureCancelled';
   readonly data: { readonly erasure: string; readonly reason: string };
@@ -48,7 +48,7 @@ export interface ErasureOrdered {
   readonly data: {
     /** As it stands in the names of streams: `encodeOwner`. */
     readonly owner: string;
-    /** Random, 32 bytes in base64: without it nobody can compute `ownerHash` again. */
+    /** Random, 32 bytes in base64: without it `ownerHash` cannot be computed again. */
     readonly key: string;
   };
 }

@@ -40,7 +40,7 @@ export const ownerErasing = (): DomainError =>
 export type RefusalKind = 'newer_version' | 'unknown_type' | 'invalid';
 
 /**
- * A stored event that the codec cannot read. It is never skipped silently: whoever reads stops at it.
+ * A stored event that the codec cannot read. It is never skipped silently: readers stop at it.
  * `stream` and `revision` say where it stands, `reason` what is wrong with it.
  */
 export class EventRefused extends Error {

@@ -25,7 +25,7 @@ export const ERASURE_STREAMS = 'erasure-';
 /** Every stream of erased events begins so: nothing is left of them but the hashes of their leaves. */
 export const ERASED_STREAMS = 'erased-';
 
-/** Every stream of ours begins with one of these; whatever else is in the same store belongs to somebody else. */
+/** Every stream of this service begins with one of these; others in the same store belong to other programs. */
 export const OUR_STREAMS: readonly string[] = [
   PLANT_STREAMS,
   REQUEST_STREAMS,
@@ -101,7 +101,7 @@ export const erasedStream = (erasure: string): string => `${ERASED_STREAMS}${era
 export const streamsOf = (owner: string): string[] =>
   [PLANT_STREAMS, REQUEST_STREAMS].map((kind) => `${kind}${encodeOwner(owner)}/`);
 
-/** Tells whether a stream holds plants or requests of an owner, whatever the rest of its name is. */
+/** True if a stream holds plants or requests of an owner, by the beginning of its name. */
 export const ownedBy = (owner: string): ((stream: string) => boolean) => {
   const prefixes = streamsOf(owner);
   return (stream) => prefixes.some((prefix) => stream.startsWith(prefix));

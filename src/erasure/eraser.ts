@@ -85,7 +85,7 @@ export interface EraserOptions {
 interface ErasureScope {
   /** The position of its last event. */
   readonly last: Position;
-  /** True if an earlier attempt has erased some of it already, so that whoever has to follow cannot read on. */
+  /** True if an earlier attempt has erased some of it already, so that followers cannot read on. */
   readonly isBegun: boolean;
 }
 
@@ -220,7 +220,7 @@ export class Eraser {
     this.options.onStep?.(step);
   }
 
-  /** Whoever ordered it may just be writing whom it is about. */
+  /** Cancels an order that is older than ORDER_MS: until then its owner's name may be about to be written. */
   async #cancelUnless(erasure: string, orderedAt: Date): Promise<void> {
     const since = this.#incompleteSince.get(erasure) ?? monotonicMs();
     this.#incompleteSince.set(erasure, since);

@@ -49,7 +49,7 @@ export class ErasureGate {
       for (const { erasure, state } of (await readErasures(this.log)).all) {
         const owner = state === 'ordered' ? await ownerOf(this.log, erasure) : undefined;
         if (owner !== undefined) owners.add(owner);
-        // Whoever orders it writes the owner's name right after: it is looked for again.
+        // The owner's name is written right after the order: it is looked for again.
         else if (state === 'ordered') this.#revision = undefined;
       }
       this.#owners = owners;

@@ -93,7 +93,7 @@ export const orderErasure = async (
   return erasure;
 };
 
-/** The keyed hash of an owner: without the key nobody can tell whether it is of a given owner. */
+/** The keyed hash of an owner: without the key it cannot be compared with a given owner. */
 export const ownerHash = (key: Uint8Array, owner: string): string =>
   createHmac('sha256', key).update(encodeOwner(owner)).digest('base64');
 

@@ -91,7 +91,7 @@ export const plantsAsOf = async (
 const upToOf = (point: PointInTime, head: Position): Position =>
   'position' in point ? point.position : head;
 
-/** Tells whether an event had been decided. One that does not say when counts: nobody can say that it was later. */
+/** True if an event had been decided. One without a time counts, since it cannot be shown to be later. */
 const countsAt = (point: PointInTime): ((event: RecordedEvent) => boolean) =>
   'position' in point ? () => true : (event) => (decidedAtOf(event) ?? point.instant) <= point.instant;
 

@@ -198,7 +198,7 @@ export const IdempotencyKey = z
     examples: ['"5f0c2c1e-8f0e-4d8a-9a55-0a6d3a1c7f5e"'],
   });
 
-/** A phrase that nobody sends by chance. */
+/** A phrase that is not sent by chance. */
 export const ConfirmErasure = z.enum(['everything'], { error: 'must be: everything' }).meta({
   description: 'Confirms that everything is removed, which cannot be undone.',
   examples: ['everything'],

@@ -9,7 +9,7 @@ export interface Report {
  * ReadModelUnavailable where the store cannot be used, in bounded time.
  */
 export interface Coordination {
-  /** True if this process alone can use the store for writing: then nobody else ever takes the lease. */
+  /** True if this process alone can write to the store: then no other process takes the lease. */
   readonly isSole: boolean;
 
   /**

@@ -228,7 +228,7 @@ export class Freshness {
    */
   async listed(owner: string, position: Position): Promise<boolean> {
     const appended = monotonicMs();
-    // Lists of another history pass for having reached whatever the log holds.
+    // Lists of another history count as if they had reached the end of the log.
     const waits = this.waitMs > 0 && this.#doubtSince === undefined;
     if (waits && (await this.#reached(owner, position, this.#patienceOfWrites))) return true;
     // Also where that wait has ended early: other processes may have asked the log before the append.

@@ -60,5 +60,5 @@ class ListsWithoutName implements TemporaryLists {
   }
 }
 
-/** Makes empty lists that nobody else sees. */
+/** Makes empty lists that no other process sees. */
 export const temporaryLists = (): TemporaryLists => new ListsWithoutName();

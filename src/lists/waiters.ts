@@ -15,19 +15,19 @@ interface Waiter {
   readonly reject: (reason: Error) => void;
 }
 
-/** Callers of `ReadModel.reached`, which are resolved by positions that somebody else comes to know. */
+/** Callers of `ReadModel.reached`, which are resolved by positions that other code reads. */
 export class Waiters {
   readonly #waiting = new Set<Waiter>();
   #closed: ReadModelUnavailable | undefined;
 
-  /** `onNone` is called when nobody waits any more. */
+  /** `onNone` is called when the last one has stopped waiting. */
   constructor(private readonly onNone: () => void = () => undefined) {}
 
   get any(): boolean {
     return this.#waiting.size > 0;
   }
 
-  /** The partitions that somebody waits for. */
+  /** The partitions that are waited for. */
   get partitions(): number[] {
     return [...new Set(Array.from(this.#waiting, ({ partition }) => partition))];
   }

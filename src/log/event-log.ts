@@ -82,7 +82,7 @@ export interface RedactedEvent {
 
 /** Events to erase, and the event that records it. */
 export interface Erasing {
-  /** Whatever the streams whose names begin with one of these hold is erased. */
+  /** All events of streams whose names begin with one of these are erased. */
   readonly prefixes: readonly string[];
   /** One of these streams, which says what is erased: it can be read until the erasure is recorded. */
   readonly subject: string;

@@ -83,7 +83,7 @@ const ERASURE_PHASES: Readonly<Record<string, string>> = {
   erasing: 'the events are being erased',
 };
 
-/** Follows an erasure until it has ended, or only something is left that somebody has to do. Throws as above. */
+/** Follows an erasure until it has ended, or only something is left that an operator has to do. Throws as above. */
 export const followErasure = (following: Following, id: string): Follow<ErasureStatus> =>
   follow(following, async function* () {
     const found = await following.operations.erasure(id);

@@ -15,9 +15,9 @@ import { FoldedState } from './verify-state.js';
 /** The newest checkpoint of a log that is known from elsewhere, by a key that is trusted. */
 export interface NewestCheckpoint {
   readonly checkpoint: Checkpoint;
-  /** When it was the newest; undefined where nobody says. */
+  /** When it was the newest; undefined where that is not known. */
   readonly at: Date | undefined;
-  /** Gives why it does not go on from a smaller tree; undefined where it does. Absent where nobody can prove it. */
+  /** Gives why it does not extend a smaller tree; undefined if it does. Absent where it cannot be proven. */
   readonly faultAfter?: (tree: Pick<Checkpoint, 'size' | 'root'>) => Promise<string | undefined>;
 }
 

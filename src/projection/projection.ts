@@ -112,7 +112,7 @@ export interface ProjectOptions {
   readonly batchSize?: () => number;
   /** Awaited after each slice of work on blocked owners. */
   readonly yieldToLoop?: () => Promise<unknown>;
-  /** True if nobody else can change the store, which is not checked for losses then. */
+  /** True if no other process can change the store, which is not checked for losses then. */
   readonly isSole?: boolean;
 }
 

@@ -42,7 +42,7 @@ export interface RunnerSources {
 }
 
 export interface RunnerOptions {
-  /** The load for which a generation that nobody reads pauses. */
+  /** The load for which a generation that is not read pauses. */
   readonly load: Load;
   /** Called for events that the codec refuses, and for owners that are brought up to date, for the log. */
   readonly onRefusal: (notice: RefusalNotice) => void;
@@ -58,7 +58,7 @@ export interface RunnerOptions {
  */
 export type RunnerNews = 'moved' | 'caught up' | 'asked' | 'failed';
 
-/** Keeps one generation up to date until it is stopped, whatever fails meanwhile. */
+/** Keeps one generation up to date until it is stopped; retries after failures. */
 export class Runner {
   position = START;
   events = 0;

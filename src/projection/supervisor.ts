@@ -20,10 +20,10 @@ import { type RefusalNotice } from './refusals.js';
 import { type RebuildProgress, Runner, type RunnerNews } from './runner.js';
 import { assertConclusive, type Verified, verify } from './verify.js';
 
-/** The interval at which the log and the store are looked at where nobody tells of a change, in milliseconds. */
+/** The interval at which log and store are looked at without a reported change, in milliseconds. */
 const LOOK_EVERY_MS = 500;
 
-/** The same where nobody else can change the store, and nothing is being built. */
+/** The same where no other process can change the store, and nothing is being built. */
 const LOOK_ALONE_EVERY_MS = 1_000;
 
 /** The time after a switch that lists may be read from the replaced generation, in milliseconds: twice the promise. */

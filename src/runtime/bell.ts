@@ -20,7 +20,7 @@ export class Bell {
         signal.removeEventListener('abort', wake);
         resolve();
       };
-      // Up: a timer cuts off fractions, and whoever waits for a moment would wait twice.
+      // Rounds up: a timer cuts off fractions, so that a wait for a moment would take two timers.
       const timer = startTimer(wake, Math.min(Math.ceil(ms), LONGEST_MS));
       this.#waiting.add(wake);
       signal.addEventListener('abort', wake);

@@ -111,7 +111,7 @@ export const isThere = (path: string): boolean => {
 
 const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 
-/** Replaces the content of a file, or makes it: whoever reads it finds the one or the other whole. It is not synced. */
+/** Replaces the content of a file, or makes it: readers find the old or the new content, whole. It is not synced. */
 export const replaceFile = (file: string, text: string): void => {
   renameSync(newFile(file, text), file);
 };

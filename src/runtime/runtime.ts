@@ -31,7 +31,7 @@ export interface Runtime {
   readonly random: () => number;
   /** A random UUID. */
   readonly randomId: () => string;
-  /** Bytes that nobody can guess. */
+  /** Bytes that cannot be guessed. */
   readonly randomOctets: (count: number) => Buffer;
 }
 

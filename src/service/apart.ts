@@ -18,7 +18,7 @@ export type TaskMessage =
   | { readonly failed: Error };
 
 /**
- * Runs a task in a thread of its own, with connections of its own: it would hold up whatever else this thread does.
+ * Runs a task in a thread of its own, with connections of its own: it would hold up other work of this thread.
  * Throws OperationRefused with the message of a store's error, and the signal's reason.
  */
 const apart = async <Outcome>(

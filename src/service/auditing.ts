@@ -72,7 +72,7 @@ export const openTree = async (
   return { auditor, published, lists, store, stop };
 };
 
-/** The store, to which the auditor's thread writes: here nobody waits for its locks and fsyncs. */
+/** The store, to which the auditor's thread writes: this thread does not wait for its locks and fsyncs. */
 const writtenBy = (auditor: AuditorThread, store: TreeStore): TreeStore =>
   decorate(store, {
     raise: async (alarm) => {

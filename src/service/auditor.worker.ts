@@ -1,4 +1,4 @@
-/** Runs the auditor, until it is told to stop. Whatever it cannot go on from ends the thread, which is started again. */
+/** Runs the auditor until it is stopped. An error that it cannot handle ends the thread, which is started again. */
 import { join } from 'node:path';
 import { parentPort, workerData } from 'node:worker_threads';
 import { openEventLog, openTreeStore } from './stores.js';

@@ -82,7 +82,7 @@ const keysUrl = (value: string): URL => {
   return url;
 };
 
-/** True if nobody on the network can change what comes from there: https, or http from this machine. */
+/** True if answers from there cannot be changed on the network: https, or http from this machine. */
 const isSecure = (value: string): boolean => {
   if (!URL.canParse(value)) return false;
   const { hostname, protocol } = new URL(value);

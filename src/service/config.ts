@@ -62,7 +62,7 @@ export interface Config {
   /** The origin of the log's checkpoints; undefined for one made of its identity. */
   readonly auditOrigin: string | undefined;
   readonly auditRecheckSeconds: number;
-  /** Undefined where nobody cosigns the checkpoints. */
+  /** Undefined without witnesses. */
   readonly auditWitnesses: WitnessesConfig | undefined;
   /** Between two comparisons of the lists with the log; 0 where there are none. */
   readonly verifyEverySeconds: number;

@@ -18,7 +18,7 @@ export type RunningService = Readonly<z.infer<typeof RunningService>>;
 
 const fileIn = (dataDir: string): string => join(dataDir, 'service.json');
 
-/** Says in DATA_DIR where this process listens, to whoever may read its files. Throws an error of the file system. */
+/** Writes into DATA_DIR where this process listens, for commands. Throws an error of the file system. */
 export const announceService = (dataDir: string, url: string, logFile: string): void => {
   const running: RunningService = { url, pid: process.pid, log: resolve(logFile) };
   replaceFile(fileIn(dataDir), `${JSON.stringify(running)}\n`);

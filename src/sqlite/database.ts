@@ -107,7 +107,7 @@ export const sqliteCode = (error: unknown): number | undefined => {
   return WITHOUT_CODE.find(([words]) => words.test(message))?.[1];
 };
 
-/** True if SQLite's error passes by itself, and nothing was written: a full disk, or a lock of somebody else. */
+/** True if SQLite's error passes by itself, and nothing was written: a full disk, or another process's lock. */
 export const isPassing = (error: unknown): boolean =>
   [SQLITE.FULL, SQLITE.BUSY].some((code) => code === sqliteCode(error));
 

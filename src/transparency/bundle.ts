@@ -98,7 +98,7 @@ export const openOlder = (
   { keys }: Pick<Trust, 'keys'>,
 ): Promise<OpenedCheckpoint> => about('the older checkpoint', () => openSigned(note, keys));
 
-/** Reads in pieces of PIECE_BYTES at most. Cancels the stream where nobody reads on. */
+/** Reads in pieces of PIECE_BYTES at most. Cancels the stream when its reader stops. */
 async function* piecesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
   const reader = stream.getReader();
   try {

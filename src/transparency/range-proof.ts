@@ -57,7 +57,7 @@ const joined = (entries: Iterable<TrieEntry>, { left, right }: RangeProof): Hash
   return subtrees.root();
 };
 
-/** A part of the entries whose keys begin with a prefix, as somebody claims it. */
+/** A part of the entries whose keys begin with a prefix, as it is claimed. */
 export interface PageClaim {
   /** Bytes that all keys of the list begin with: the hash of an owner. */
   readonly prefix: Uint8Array;

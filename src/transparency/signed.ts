@@ -125,7 +125,7 @@ export const verifyExtension = (
     return { verdict: signed.newer.verdict, ...signed };
   });
 
-/** Throws Refused where one checkpoint cannot go on from another, whatever the proof. */
+/** Throws Refused where one checkpoint cannot extend another with any proof. */
 export const needComparable = (older: Checkpoint, newer: Checkpoint): void => {
   needSameLog(older, newer);
   needNotShorter(older, newer);

@@ -101,7 +101,7 @@ export const idOfKey = (key: Uint8Array): number => {
   return (view.getUint32(KEY_BYTES - 8) - 2 ** 31) * 2 ** 32 + view.getUint32(KEY_BYTES - 4);
 };
 
-/** The value of a plant, by the last event that set it. The event's id is random: without it, whoever sees the hash could guess name and tag. */
+/** The value of a plant, by the last event that set it. Its random event id keeps name and tag from being guessed by the hash. */
 export const plantValue = (id: string, data: unknown): Hash => valueOfHead(leafHead(id, data));
 
 const valueOfHead = (head: string): Hash => sha256(`${head}}`);

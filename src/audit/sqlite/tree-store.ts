@@ -51,7 +51,7 @@ const takenAway = (file: string, { path, message }: FileFault): TreeUnavailable 
 /** Bytes of a hash. */
 const HASH_BYTES = 32;
 
-/** The queries and writes of a connection, which throw whatever SQLite does. */
+/** The queries and writes of a connection. They throw SQLite's errors. */
 const prepare = (db: Database) => {
   const checkpoints = 'SELECT size, root, note, signed_at AS signedAt FROM checkpoints';
   const marks = 'SELECT idx AS "index", before FROM marks';

@@ -74,7 +74,7 @@ export interface ConsoleRequest {
 }
 
 export interface ConsoleLink {
-  /** With a token in its fragment, which browsers send to nobody. */
+  /** With a token in its fragment, which browsers do not send. */
   readonly link: string;
   /** The same without it. */
   readonly page: string;

@@ -8,7 +8,7 @@ export const tokenMissing = (): Problem =>
     headers: challenge({}),
   });
 
-/** A request that is wrong whatever its token says. */
+/** A request that is wrong with any token. */
 export const misusedToken = (
   code: 'token_malformed' | 'token_repeated' | 'token_misplaced',
   description: string,

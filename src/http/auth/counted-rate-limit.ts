@@ -33,7 +33,7 @@ export class CountedRateLimit extends RateLimit {
           ...options,
           storeClient: asStoreClient(shared.counters, shared.onState),
           insuranceLimiter: inMemory,
-          // Whoever is over the limit is refused without a question until the minute is over.
+          // A key over the limit is refused without asking the store until the minute is over.
           inMemoryBlockOnConsumed: perMinute + 1,
         })
       : inMemory;

@@ -3,7 +3,7 @@ import { json, TEXT } from '../route-parts.js';
 
 const answers = { 200: { description: 'Yes.', content: json({ type: 'object' }) } };
 
-/** For whoever restarts processes, and sends them requests. */
+/** For supervisors that restart processes, and balancers that send them requests. */
 export const healthRoutes = {
   live: {
     method: 'GET',

@@ -212,7 +212,7 @@ const noTile = (): Problem =>
 const notThere = (): Problem =>
   new Problem('entry_not_found', 'There is no event of yours at this place of the log.');
 
-/** Nobody may learn from a proof that another owner has plants (invariant 9). */
+/** A proof must not show that another owner has plants (invariant 9). */
 const nothingListed = (): Problem =>
   new Problem(
     'entry_not_found',

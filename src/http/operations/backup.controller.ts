@@ -40,7 +40,7 @@ export class BackupController {
     }
     await this.#limit.run('', async () => {
       const file = await this.#make(asked, reply);
-      // Once it is open it needs no name: nothing of it is left, whatever happens to this process.
+      // Once it is open it needs no name: nothing of it is left, also if this process is killed.
       const handle = await open(file);
       rmSync(file);
       const bytes = (await handle.stat()).size;

@@ -3,7 +3,7 @@ import { readStatus, type System } from '../../operations/status.js';
 import { type SystemStatus } from '../../operations/system-status.js';
 import { type LiveStep, sentEvent } from '../server-sent-events.js';
 
-/** Interval of readings while somebody follows the status: one takes a few milliseconds, in all stores. */
+/** Interval of readings while the status is followed: one takes a few milliseconds, in all stores. */
 const READ_EVERY_MS = 1_000;
 
 /** The status as it changes, for any number of followers: it is read once for all of them, and only while there are any. */

@@ -54,7 +54,7 @@ const PLANT_TEXTS = `SELECT group_concat(id), CAST(group_concat(row, ',') AS BLO
 
 export type PlantTextsRow = readonly [ids: string | null, texts: Uint8Array];
 
-/** Reads one generation by one connection. Its methods throw NoLists, and whatever SQLite does. */
+/** Reads one generation by one connection. Its methods throw NoLists and SQLite's errors. */
 export class ListsQueries {
   readonly #query;
 

@@ -26,7 +26,7 @@ import { BEFORE_ALL, blockedOwnerOf, type BlockedPlace } from './lists-queries.j
 import { explain, NoLists } from './lists-schema.js';
 import { temporaryLists } from '../temporary-lists.js';
 
-/** Reads lists, whoever writes them. */
+/** Reads lists that this process or another one writes. */
 export abstract class ReadableLists<File extends SeenFile> extends ReadModel {
   /** Throws GenerationMissing and ReadModelUnavailable. */
   protected abstract found(generation: Generation): File;
@@ -127,7 +127,7 @@ export const portError = (error: unknown, path: string): Error =>
 
 export const noneIsActive = (): ReadModelIncomplete => new ReadModelIncomplete('no generation is active yet');
 
-/** The lists in a folder that another process owns, or nobody. The folder is looked at with each call. */
+/** The lists in a folder that another process owns, or none. The folder is looked at with each call. */
 export class SeenLists extends ReadableLists<SeenFile> implements ReadModelStore {
   readonly steadySince = monotonicMs();
   readonly isSole = false;

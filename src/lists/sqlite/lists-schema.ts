@@ -105,7 +105,7 @@ export const openLists = (
 ): { readonly db: Database; readonly about: About } => {
   const db = new DatabaseSync(path, { readOnly });
   try {
-    // A page whose cells do not fit is an error rather than rows that nobody stored. No commit makes a checkpoint.
+    // A page whose cells do not fit is an error rather than rows that were not stored. No commit makes a checkpoint.
     db.exec(
       `PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF; PRAGMA cache_size = -${CACHE_KIB}; PRAGMA wal_autocheckpoint = 0`,
     );

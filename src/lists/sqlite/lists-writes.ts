@@ -11,7 +11,7 @@ import { type Database, prepareRows } from '../../sqlite/database.js';
 import { NoLists } from './lists-schema.js';
 import { inTransaction } from '../../sqlite/open-file.js';
 
-/** Writes one generation. Owners are stored encoded. Its methods throw NoLists, and whatever SQLite does. */
+/** Writes one generation. Owners are stored encoded. Its methods throw NoLists and SQLite's errors. */
 export class ListsWrites {
   readonly #sql;
 

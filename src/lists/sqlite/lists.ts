@@ -109,7 +109,7 @@ class OwnedLists extends ReadableLists<OwnedFile> implements ReadModelStore {
     this.#parent = watched(dirname(folder));
   }
 
-  /** Opens a generation that is there. `isOurs`: whether nobody else can have put files into this folder. */
+  /** Opens a generation that is there. `isOurs`: true if only this service can have put files into this folder. */
   async #adopt(generation: Generation, isOurs: boolean): Promise<void> {
     const path = pathOf(this.folder, generation);
     if (!standingAt(path)?.isFile()) return; // as what is of another log: it is removed when there are lists of this one

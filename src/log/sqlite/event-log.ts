@@ -73,13 +73,13 @@ const CHECKPOINT_PAGES = 1000;
  */
 const CACHE_KIB = 16 * 1024;
 
-/** Limit for a lock at a commit: waiting holds up the event loop, and nobody else writes the file. */
+/** Limit for a lock at a commit: waiting holds up the event loop, and no other process writes the file. */
 const COMMIT_BUSY_MS = 50;
 
 /** Time between two tests of the files after a failure, in milliseconds. */
 const PROBE_EVERY_MS = 1_000;
 
-/** Time between two looks at the files where nothing is written, in milliseconds: whoever reads looks. */
+/** Time between two looks at the files while nothing is written, in milliseconds: reads look, too. */
 const LOOK_EVERY_MS = 250;
 
 /** Part of the reason while the content of the open files is being saved. */
@@ -252,7 +252,7 @@ export class SqliteEventLog extends LogReading {
     return this.#durable;
   }
 
-  /** Subscribers that keep up never read the file; whoever reads the past does. */
+  /** Subscribers that keep up never read the file; readers of the past do. */
   protected override newest(after: number): readonly RecordedEvent[] {
     this.end(); // throws where the log cannot be read
     return this.#tail.after(after, CHUNK) ?? super.newest(after);

@@ -68,7 +68,7 @@ export abstract class LogReading extends EventLog {
   /** The number of the last event that may be read. Throws LogUnavailable where the log cannot be read. */
   protected abstract end(): number;
 
-  /** The longest time between two reads for new events, in milliseconds, where nobody calls `wake`. */
+  /** The longest time between two reads for new events without a call of `wake`, in milliseconds. */
   protected abstract readonly pollMs: number;
 
   /** Called with SQLite's error where a read failed. */
@@ -197,7 +197,7 @@ export abstract class LogReading extends EventLog {
 
   // eslint-disable-next-line @typescript-eslint/require-await -- what it throws must be a rejection
   async head(): Promise<Position> {
-    const seq = Math.min(this.end(), this.stored()); // less where somebody has cut the log
+    const seq = Math.min(this.end(), this.stored()); // less if the log was cut
     return seq === 0 ? START : toPosition(seq);
   }
 

@@ -11,7 +11,7 @@ export class LogTail {
   #events: { readonly event: RecordedEvent; readonly bytes: number }[] = [];
   #bytes = 0;
 
-  /** Adds events that were appended. What somebody else has put before them is in the file alone. */
+  /** Adds events that were appended. Events that others have put before them are in the file alone. */
   add(events: readonly RecordedEvent[]): void {
     for (const event of events) {
       const last = this.#events.at(-1)?.event.position;

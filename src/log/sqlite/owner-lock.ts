@@ -55,7 +55,7 @@ export const assertUnowned = (file: string): void => {
   if (isThere(lockOf(file))) takeLock(file).release();
 };
 
-/** One lock for a file, by whatever symbolic links it is reached. */
+/** One lock for a file, by any symbolic link to it. */
 const lockOf = (file: string): string => `${isThere(file) ? realpathSync(file) : resolve(file)}.lock`;
 
 const makeLock = (lock: string): void => {

@@ -40,7 +40,7 @@ export const standardOutput = (
     output.destroy();
   });
   return {
-    // Whatever still comes after its end is dropped: Pino's own would throw.
+    // Lines after its end are dropped: Pino's own output would throw.
     write: (line) => ended || output.write(line),
     /** Ends the output. Calls `written` when everything is written or dropped, after LAST_MS at the latest. */
     flush: (written) => {

@@ -137,7 +137,7 @@ export class ProjectionLag {
   async #decidedAfter(position: Position): Promise<number> {
     let decidedAt = NaN;
     for await (const { metadata } of this.sources.log.readAll(position)) {
-      // Nobody has looked at it yet: this may be the very event that the codec refuses.
+      // It was not decoded yet: this may be the very event that the codec refuses.
       decidedAt = Date.parse(String((metadata as { decidedAt?: unknown } | null)?.decidedAt));
       break;
     }
