@@ -1091,7 +1091,7 @@ export const readModelContract = (
         expect(await model.takeLease('two', LONG)).toBe(false);
       });
 
-      it('runs out, but not before its time, which begins anew whenever it is kept', async () => {
+      it('runs out, but not before its time, which begins again whenever it is kept', async () => {
         const model = await openNew();
         const began = performance.now();
         await model.takeLease('one', 100);
@@ -1146,7 +1146,7 @@ export const readModelContract = (
         await expect((await openNew()).reports()).resolves.toEqual([]);
       });
 
-      it('are gone when their time has run out, but not before, which begins anew with each', async () => {
+      it('are gone when their time has run out, but not before, which begins again with each', async () => {
         const model = await openNew();
         const began = performance.now();
         await model.report('stays', 'a', LONG);

@@ -80,7 +80,7 @@ describe('an event that cannot be read', () => {
     await asStated([1, 2]);
   });
 
-  it('is told by another process, after a restart, and of lists that are built anew', async () => {
+  it('is told by another process, after a restart, and of lists that are built again', async () => {
     if (STORES === 'servers') {
       const beside = await http.service.startBeside({ PORT: '0' });
       await beside.ready();

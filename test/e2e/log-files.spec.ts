@@ -166,7 +166,7 @@ const BEFORE = 20;
     await create(1_000, 201);
   });
 
-  it('says that its tree was begun anew where the audit key is from before', async () => {
+  it('says that its tree was begun again where the audit key is from before', async () => {
     await service.stop();
     for (const suffix of ['', '-wal', '-shm']) rmSync(at(`tree.db${suffix}`), { force: true });
     await service.start();

@@ -174,7 +174,7 @@ describe('the commands of operators, beside a running service', () => {
   });
 
   describe('plants rebuild', () => {
-    it('builds the lists anew while clients write and read, and rollback goes back', async () => {
+    it('builds the lists again while clients write and read, and rollback goes back', async () => {
       let written = PLANTS;
       const before = activeOf(await status());
       const done = new AbortController();

@@ -282,7 +282,7 @@ describe('lists built from the log', () => {
       },
     );
 
-    it('lets no list lie: not after writes, not after a restart, not when lists are built anew', async () => {
+    it('lets no list lie: not after writes, not after a restart, not when lists are built again', async () => {
       const [[, event]] = unreadable;
       const { service, mallory, alice } = await met(event);
       for (const client of [mallory, alice])

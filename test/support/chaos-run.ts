@@ -219,7 +219,7 @@ export class Chaos implements Stage {
     return 1 + Math.ceil(this.#random() * 2 * this.options.operationsBetween);
   }
 
-  /** Resolves when so many more requests have been answered or broken off: what may not be clocked is counted. */
+  /** Resolves when so many more requests have been answered or cut off: a count says more than a time. */
   #requests(count: number): Promise<void> {
     return new Promise((resolve) => this.#waiting.set(resolve, this.#requestsEnded + count));
   }

@@ -88,7 +88,7 @@ const bundle = join(folder, 'bundle.ndjson.gz');
 await runCli(['export', '--out', bundle], service.env);
 const browser = await launchChromium(executablePath);
 
-/** Opens a page anew, waits until it is there, does a task on it and prints its row. */
+/** Opens a new page, waits until it is there, does a task on it and prints its row. */
 const task = async (
   name: string,
   { path, owner, scope }: { readonly path: string; readonly owner: string; readonly scope?: string },

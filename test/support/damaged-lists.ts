@@ -7,7 +7,7 @@ import { serverOf, STORES } from './stores-of-this-run.js';
 
 /**
  * Alters an owner's lists past the service, in every generation: plant 7 is removed, plant 9 gets another name, and
- * plant 5000, which nobody has created, is added.
+ * plant 5000, which was never created, is added.
  */
 export const damageLists = ({ dataDir }: TestService, owner: string): void => {
   const encoded = encodeURIComponent(owner);

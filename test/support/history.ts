@@ -235,8 +235,8 @@ const countUntil = (entries: readonly (readonly [number, Position])[], moment: n
 };
 
 /**
- * Whoever was refused saw a state of the log that held all that was acknowledged before he asked, and nothing
- * that was asked after he had his answer: in one such state the refusal was true. Writes obey the clock, too.
+ * A refused request saw a state of the log that held all that was acknowledged before it began, and nothing
+ * that began after its answer: in one such state the refusal was true. Writes obey the clock, too.
  */
 const checkRefusals = (
   operations: readonly Operation[],

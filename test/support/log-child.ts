@@ -16,7 +16,7 @@ const describeError = (error: unknown): string => `${(error as Error).name}: ${(
 
 /**
  * Opens the log in a file, reads it, appends so many events of two kilobytes, follows the log for a moment,
- * closes. It must then end by itself: whatever was left behind would keep it alive.
+ * closes. It must then end by itself: anything left open would keep it alive.
  */
 const run = async (file: string, count: number): Promise<ChildReport> => {
   const acknowledged: string[] = [];

@@ -11,7 +11,7 @@ export interface Way {
 
 /**
  * A client that creates, lists and deletes plants of an owner of its own, one request after the other, repeats none,
- * and knows what each list must be. Whatever is not the answer that it must be is a failure.
+ * and knows what each list must be. Any other answer is a failure.
  */
 export class LoadClient {
   readonly failures: string[] = [];

@@ -23,7 +23,7 @@ export interface Latencies {
 }
 
 /**
- * Clients that do so much in a second, whatever the service does: one that is held up begins its next operation late,
+ * Clients that begin so many operations a second, however slow the service is: a delayed one begins its next one late,
  * and that counts as time that it took (no coordinated omission).
  */
 export class SteadyTraffic {

@@ -60,7 +60,7 @@ const TARGET_TEXTS: readonly string[] = [
   Array.from({ length: LENGTH / 7 }, (_, index) => `a${index}=`).join('&'),
 ];
 
-/** Bodies that are dear to read as JSON. */
+/** Bodies that are costly to read as JSON. */
 const BODIES: readonly string[] = [
   `{"id":0.1${times('0', '1')}}`,
   `{"id":0.${times('0', '1')}}`,

@@ -259,7 +259,7 @@ export const FILE_KINDS: Readonly<Record<string, Kind>> = {
       return { says: 'tree\\.db|the key was changed, lost or replaced' };
     },
   },
-  'everything made and signed anew with the key': {
+  'everything made and signed again with the key': {
     states: STOPPED,
     alter: async (place) => {
       const index = anyEvent(place, 0, place.model.events);

@@ -72,8 +72,8 @@ export const KINDS: Readonly<Record<string, readonly string[]>> = {
   ],
   'the audit key': ['audit key: removed', 'audit key: another one', 'audit key: damaged'],
   'tree.db and the audit key removed': ['tree.db and audit key removed'],
-  'an event altered, and everything signed anew with the key': [
-    'everything made and signed anew with the key',
+  'an event altered, and everything signed again with the key': [
+    'everything made and signed again with the key',
   ],
 };
 
@@ -90,7 +90,7 @@ export const NOT_FOUND: Readonly<Record<string, 'contradicted' | 'extended'>> = 
   'stored checkpoint: removed': 'extended',
   'stored checkpoint: its time, by 30 s': 'extended',
   'snapshot: events.db and tree.db': 'contradicted',
-  'everything made and signed anew with the key': 'contradicted',
+  'everything made and signed again with the key': 'contradicted',
 };
 
 /** Found by a warning about tree.db, which names no event: a kept checkpoint shows that the log was altered. */

@@ -214,7 +214,7 @@ export class EventStore {
     return this.write(`$$${name}`, [{ ...jsonEvent('$metadata', {}), data }]);
   }
 
-  /** The stream is gone for ever. */
+  /** The stream is deleted for good. */
   tombstone(name: string): StoredEvent {
     const event = { ...jsonEvent(TOMBSTONE, {}), isJson: false, data: NO_BYTES };
     const written = this.write(name, [event]);
@@ -223,7 +223,7 @@ export class EventStore {
   }
 
   /**
-   * Removes the events of streams that were deleted for ever and, where the server ignores hard deletes, the tombstones.
+   * Removes the events of streams that were deleted for good and, where the server ignores hard deletes, the tombstones.
    * The index in memory keeps them: such a stream is deleted until `restart`.
    */
   scavenge(ignoresHardDeletes: boolean): void {
@@ -235,7 +235,7 @@ export class EventStore {
     }
   }
 
-  /** Forgets streams of which a scavenge has left nothing: they begin anew. */
+  /** Forgets streams of which a scavenge has left nothing: they begin again at revision 0. */
   restart(): void {
     for (const [name, { events, tombstoned }] of this.#streams)
       if (tombstoned && events.every(({ gone }) => gone)) this.#streams.delete(name);

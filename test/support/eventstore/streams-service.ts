@@ -272,7 +272,7 @@ class BatchAppend {
     for (const message of request.getProposedMessagesList()) {
       const event = proposedEventOf(message);
       if (!event) {
-        // The server forgets to forget it, and answers once more when it gives it up.
+        // The server does not remove it, and answers a second time when its timeout ends.
         append.timer ??= this.#expire(request, append);
         this.#answer(request, append.options, batchBadRequest('The event is malformed.'));
         return;

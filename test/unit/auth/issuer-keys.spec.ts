@@ -288,7 +288,7 @@ describe('an issuer that cannot be asked', () => {
 });
 
 describe('keys that have grown old', () => {
-  test('are fetched anew after five minutes, while tokens go on', async () => {
+  test('are fetched again after five minutes, while tokens go on', async () => {
     const { issuer, outcome, later, keys } = await start(mint);
     await outcome(await token());
     issuer.publish(next.publicJwk);

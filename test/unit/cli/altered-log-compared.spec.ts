@@ -160,7 +160,7 @@ describe('an altered log beside a bundle of what it was', () => {
     );
   });
 
-  it('is named also where it was signed anew at the same size', async () => {
+  it('is named also where it was signed again at the same size', async () => {
     log.alter(`UPDATE events SET metadata = replace(metadata, '2026-01-31', '2026-01-30') WHERE seq = 42`);
     log.forgetTree();
     await log.sign();

@@ -111,10 +111,10 @@ const TOLD: readonly (readonly [what: string, report: object, ...lines: string[]
     'signs over another tree than before',
     signing({
       ...{ ...RECORDED, before: { key: 'plants/x+2', until: '2026-01-29', confirmed: true } },
-      warnings: ['it began anew'],
+      warnings: ['it began again'],
     }),
     `${SO_FAR}; before that over another tree, until 2026-01-29`,
-    'WARNING  the auditor ash/9: it began anew',
+    'WARNING  the auditor ash/9: it began again',
   ],
   [
     'signs with a key that the one before has confirmed',
@@ -127,7 +127,7 @@ const TOLD: readonly (readonly [what: string, report: object, ...lines: string[]
     `${SO_FAR}; before that plants/x+1 until 2026-01-29, which did not sign the change`,
   ],
   [
-    'began its tree anew, and doubts a time',
+    'began its tree again, and doubts a time',
     auditor({
       notice: 'there was no tree.db',
       times: { count: 1, position: '7', message: 'event 0 is early' },

@@ -347,7 +347,7 @@ describe('running a command', () => {
       expect(await typesOf(owner)).toEqual(['PlantCreated', 'PlantDeleted']);
     });
 
-    it('decides anew where it had not been written and another was faster', async () => {
+    it('decides again where it had not been written and another was faster', async () => {
       const owner = anOwner();
       const faults = faulty().next(
         'append',

@@ -65,7 +65,7 @@ describe('a request that its client has named', () => {
       expect(await typesOf(owner)).toEqual(['PlantCreated', 'PlantDeleted', 'PlantCreated']);
     });
 
-    it('is decided anew where it was refused, and had written nothing', async () => {
+    it('is decided again where it was refused, and had written nothing', async () => {
       const owner = anOwner();
       await run(log, owner, createPlant(7));
       expect(await outcomeOf(send(process(), owner, createPlant(7)))).toBe('plant_exists');
@@ -201,7 +201,7 @@ describe('a request that its client has named', () => {
       }
     });
 
-    it('runs once in one process, and anew once that is over', async () => {
+    it('runs once in one process, and again once that is over', async () => {
       const owner = anOwner();
       const faults = new Faults(log);
       const at = process(faults.port);

@@ -233,7 +233,7 @@ describe('an operation that its client named', () => {
     expect(await types()).toEqual(['RebuildRequested']);
   });
 
-  it('is decided anew where it was refused: nothing was taken on', async () => {
+  it('is decided again where it was refused: nothing was taken on', async () => {
     await rebuild(other, { ...ASKED, rebuild: 'r2' });
     await expect(rebuild(first)).rejects.toThrow(OperationRefused);
     await cancel({ ...other, commandId: 'c' });
@@ -281,7 +281,7 @@ describe('cancelling a rebuild by its id', () => {
     expect((await readRebuilds(log)).building?.rebuild).toBe('r1');
   });
 
-  it('is decided anew where somebody was faster: it never hits the next one', async () => {
+  it('is decided again where somebody was faster: it never hits the next one', async () => {
     await rebuild(first);
     faults.next('append', async (proceed, ...args) => {
       await cancelRebuild(log, 'by otto', { ...other, commandId: 'c' }, noon);

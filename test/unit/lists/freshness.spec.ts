@@ -159,7 +159,7 @@ describe('freshness', () => {
       freshness.close();
     });
 
-    it('counts nothing that it knew before the store was read anew: that may have lost what others were told', async () => {
+    it('counts nothing that it knew before the store was read again: that may have lost what others were told', async () => {
       let steadySince = 0;
       const store = decorate(model, {
         get steadySince() {
@@ -176,7 +176,7 @@ describe('freshness', () => {
       freshness.close();
     });
 
-    it('asks for each list anew where writes wait for nothing', async () => {
+    it('asks for each list again where writes wait for nothing', async () => {
       const freshness = await Freshness.from(log, model, 0);
       for (const id of [1, 2, 3]) {
         const { position } = await run(log, 'anne', createPlant(id));
@@ -275,7 +275,7 @@ describe('freshness', () => {
       expect(freshness.floor('anne')).toBe(old.position);
     });
 
-    it('counts the 3 s anew with each doubt', async () => {
+    it('counts the 3 s again with each doubt', async () => {
       asked.next('eventAt', () => Promise.resolve(undefined));
       await expect(horizonOf(old)).rejects.toThrow(NotFreshYet);
       ahead += 60_000;

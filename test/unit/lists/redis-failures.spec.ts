@@ -101,7 +101,7 @@ const timed = async (ask: Promise<unknown>): Promise<number> => {
 };
 
 describe('a read model on Redis that has lost its data', () => {
-  it('says so after FLUSHALL, and starts anew', async () => {
+  it('says so after FLUSHALL, and starts again', async () => {
     const server = await started(RedisServer.start());
     const { model, generation } = await filled(server.url);
     const other = await open(server.url);

@@ -15,7 +15,7 @@ it('a measurement that hangs is undefined, is not begun again meanwhile, and cou
   expect(begun).toBe(1);
 });
 
-it('a measurement that fails is undefined, and is made anew for the next scrape', async () => {
+it('a measurement that fails is undefined, and is made again for the next scrape', async () => {
   let begun = 0;
   const look = new BoundedLook(() => {
     begun += 1;
