@@ -40,7 +40,7 @@ describe('a service that is killed with -9 again and again', () => {
         count: 0,
         first: [],
       });
-      // It was a history in which something could have gone wrong.
+      // The history had races and faults enough to show a mistake.
       const needed = ['acknowledged', 'refused', 'listed', 'unknown', 'tried again with its key'];
       for (const outcome of [...needed, '503 not_fresh_yet'])
         expect({ seed, outcome, count: counts[outcome] ?? 0 }).not.toMatchObject({ count: 0 });

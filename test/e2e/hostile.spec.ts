@@ -54,7 +54,7 @@ afterAll(async () => {
   await http.service.remove();
 });
 
-/** A new process with these settings: what one attack has taken is not counted as the next one's. */
+/** A new process with these settings, so that the memory of one attack is not counted as the next one's. */
 const serve = async (settings: Besides['settings']): Promise<void> => {
   http.service.logged.length = 0;
   await http.service.stop();

@@ -117,7 +117,7 @@ onServers(
 );
 
 it('a service that stops refuses connections or answers on them, and resets none', async () => {
-  /** The outcomes of clients that connect again and again until nobody listens any more. */
+  /** The outcomes of clients that connect again and again until the port is closed. */
   const outcomesOfStop = async (): Promise<string[]> => {
     const outcomes = new Set<string>();
     const knock = async (): Promise<void> => {

@@ -10,7 +10,7 @@ import { nextPage } from '../../support/history-client.js';
 import { type Answer, problemIn, type Sent, served } from '../../support/http-client.js';
 import { until } from '../../support/waiting.js';
 
-/** A rebuild of these at one event a second is under way for as long as a test needs. */
+/** A rebuild of these at one event a second is in progress for as long as a test needs. */
 const PLANTS = 120;
 
 const SLOWLY = { rate: 1 };

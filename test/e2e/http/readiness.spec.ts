@@ -105,7 +105,7 @@ describe('RATE_LIMIT_STRANGERS', () => {
     }
     const other = await http.send({ path: '/nothing', ...from('192.0.2.2') });
     expect([other.status, other.headers.ratelimit]).toEqual([404, expect.stringMatching(/^"stranger";r=2;/)]);
-    expect((await http.list('', { ...from('192.0.2.1'), token: fresh })).status).toBe(429); // nobody knows it yet
+    expect((await http.list('', { ...from('192.0.2.1'), token: fresh })).status).toBe(429); // it was not verified yet
     expect((await http.list('', { ...from('192.0.2.3'), token: fresh })).status).toBe(200);
     expect((await http.list('', { ...from('192.0.2.1'), token: fresh })).status).toBe(200);
     expect((await http.send({ path: '/health/ready', ...from('192.0.2.1') })).status).toBe(200);

@@ -73,7 +73,7 @@ onServers(
         await service?.start();
         await service?.ready();
         await service?.ready();
-        await balancer.sees(service?.port ?? 0); // as whoever restarts processes one by one has to wait
+        await balancer.sees(service?.port ?? 0); // a rolling restart waits for this
       }
     } finally {
       over.abort();

@@ -35,7 +35,7 @@ describe('a service that is told to stop', () => {
     http.service.signal('SIGTERM');
     await http.logged({ msg: 'stopping' });
     const refusal = (): Promise<string> => http.send({ path: '/health/live' }).then(() => 'none', String);
-    // One that was on its way may still be answered, or cut; after that nobody listens.
+    // One that was on its way may still be answered, or cut; after that the port is closed.
     while (!(await refusal()).includes('ECONNREFUSED'));
     ready.write('\r\n');
     write.write(plant.slice(1));

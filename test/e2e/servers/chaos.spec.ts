@@ -35,7 +35,7 @@ describe('two processes that answer and two that project and audit, on one Redis
       });
       expect(chaos.endedUnasked).toEqual([]);
       expect(liveAfter).toBeLessThan(LIVE_WITHIN_MS);
-      // It was a history in which something could have gone wrong.
+      // The history had races and faults enough to show a mistake.
       for (const outcome of ['acknowledged', 'refused', 'listed', 'nothing'])
         expect({ seed, outcome, count: counts[outcome] ?? 0 }).not.toMatchObject({ count: 0 });
     },

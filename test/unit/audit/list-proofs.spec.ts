@@ -216,7 +216,7 @@ describe('the proof of a list', () => {
         for (let more = Math.min(left, PROOFS_AT_ONCE); more > 0; more--) {
           const owner = OWNERS[random(OWNERS.length)] ?? '';
           const after = random(4) === 0 ? undefined : random(340) - 60;
-          // A page after the end of a list of nothing is none: such an owner is absent, whatever comes after what.
+          // An owner without plants is proven to be absent: there is no page after an id.
           pages.push(
             await proofs.of(
               { owner, after: owner === 'nobody' ? undefined : after, limit: 1 + random(30) },
@@ -341,7 +341,7 @@ const forgeries = (
     doubled: ({ plants }) => plants.length > 0 && plants.unshift(...plants.slice(0, 1)),
     'another owner': (proof) => {
       const { owner } = other();
-      // Whoever has no plant is absent wherever another one is who has none.
+      // A proof of absence may hold for other owners without plants, too.
       if (proof.plants.length === 0 && proof.before === undefined) return false;
       return owner !== proof.owner && (proof.owner = owner);
     },

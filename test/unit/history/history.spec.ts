@@ -47,7 +47,7 @@ const read = async (filter: EventFilter = {}, after = START, upTo?: Position): P
     ({ events }) => events,
   );
 
-/** Appends a plant that was created by somebody at some time. */
+/** Appends a plant that an actor created at a time. */
 const created = async (id: number, owner = 'anne', sub = owner, decidedAt = '2026-01-31T12:00:00.000Z') => {
   const event = { ...newEvent({ id, name: 'n', tag: '' }), type: 'PlantCreated' };
   const metadata = sampleMetadata({ actor: { sub }, decidedAt });

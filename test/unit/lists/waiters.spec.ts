@@ -119,7 +119,7 @@ describe('waiters', () => {
     await expect(store.waiters.wait(1, at('11'), abort.signal)).rejects.toThrow('enough');
     const asked = store.asked.length;
     store.waiters.wake();
-    for (let turn = 0; turn < 5; turn++) await nextTurn(); // a look that was under way comes to its end
+    for (let turn = 0; turn < 5; turn++) await nextTurn(); // a look that was in progress comes to its end
     expect(store.asked).toHaveLength(asked);
   });
 
