@@ -1,12 +1,12 @@
-/** The fastest counts: others may have to fetch code or memory. */
+/** Measurements, of which the fastest counts: others may have to fetch code or memory. */
 const TRIES = 5;
 
-/** How often the work is done in each, so that it can be told from none. */
+/** Repetitions of the work in a measurement: fewer may take no measurable time. */
 const TIMES = 20;
 
 /**
  * Factor in processor time for sixteen times as much work: about 16 where that grows with the size, 256 with its square.
- * Not in time: of a longer piece of work a busy machine takes more away.
+ * Processor time, since a busy machine delays a longer piece of work by more.
  */
 export const growth = (size: number, work: (size: number) => void): number => {
   const fastest = (of: number): number =>
