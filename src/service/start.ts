@@ -25,7 +25,7 @@ import { countCommits, measuredEventLog, measuredReadModel } from './metrics/sto
 import { showTree } from './metrics/tree.js';
 import { Heartbeat } from '../operations/heartbeat.js';
 import { lastRun } from '../operations/last-runs.js';
-import { reportText } from '../operations/process-report.js';
+import { type ProcessIdentity, type Reported, reportText } from '../operations/process-report.js';
 import { type OperatedSystem } from '../operations/local.js';
 import { type TreeStore } from '../audit/tree-store.js';
 import { Load } from '../projection/load.js';
@@ -109,13 +109,8 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
       resources,
     );
     announce(addresses.url, config, resources);
-    const identity = identityOf(config, version, addresses.url);
-    const runs = lastRuns(config);
-    const report = async (): Promise<string> =>
-      reportText(identity, {
-        ...{ projector, auditor: tree?.auditor, eraser, eventLog: log.health() },
-        ...(await runs()),
-      });
+    const parts = () => ({ projector, auditor: tree?.auditor, eraser, eventLog: log.health() });
+    const report = reportOf(identityOf(config, version, addresses.url), config, parts);
     const heartbeat = new Heartbeat(model, instance, report, () => projector?.rebuild !== undefined, news);
     resources.add(() => heartbeat.close());
     return {
@@ -181,11 +176,15 @@ const showProjection = (registry: Registry, sources: Omit<LagSources, 'now'>): v
   showSkips(registry, sources.log);
 };
 
-/** The last runs that status shows. */
-const lastRuns = ({ dataDir }: Config) => {
+/** Gives what the process reports: its parts at the moment, and the last runs that its DATA_DIR records. */
+const reportOf = (identity: ProcessIdentity, { dataDir }: Config, parts: () => Reported) => {
   const verified = new BoundedLook(() => lastRun(dataDir, 'verify'));
   const proven = new BoundedLook(() => lastRun(dataDir, 'proven-backup'));
-  return async () => ({ verified: await verified.result(), provenBackup: await proven.result() });
+  return async (): Promise<string> =>
+    reportText(identity, {
+      ...parts(),
+      ...{ verified: await verified.result(), provenBackup: await proven.result() },
+    });
 };
 
 /** Files that are derived from an event log in a file, and contain its identity. */

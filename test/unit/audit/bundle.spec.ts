@@ -136,7 +136,9 @@ describe('a bundle', () => {
     const shorter = await AuditedLog.open();
     const from = { from: '10', owner: undefined };
     const making = all(bundleOf(shorter.log, log.tree, from, () => undefined, never));
-    await expect(making).rejects.toThrow('the log ends before event 10, and 600 were signed');
+    await expect(making).rejects.toThrow(
+      'the log ends before event 10, and a checkpoint of size 600 was signed',
+    );
     await shorter.remove();
   });
 

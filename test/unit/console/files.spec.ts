@@ -133,7 +133,7 @@ describe('a receipt in the console', () => {
       ['{"event":{}}', /this is not a receipt, which has event, index, proof and checkpoint/],
       ['[]', /this is not a receipt/],
       ['x', /this is not a receipt/],
-      ['c2sp.org/tlog-proof@v1\n', /a tlog-proof has its event as extra data/],
+      ['c2sp.org/tlog-proof@v1\n', /as a tlog-proof, it has the event as extra data/],
       [tlogProofText(leaf, rest).replace('\nindex 7\n', '\nindex 07\n'), /a tlog-proof has its event/],
       [tlogProofText(leaf, rest).replace(/extra .*\n/, ''), /a tlog-proof has its event/],
     ];
