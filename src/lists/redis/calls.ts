@@ -36,6 +36,8 @@ export class RedisCalls {
   constructor(
     readonly servers: Servers,
     readonly keys: Keys,
+    /** Multiplies each deadline. */
+    private readonly slowness: number,
   ) {}
 
   /** Makes later calls throw. */
@@ -48,10 +50,10 @@ export class RedisCalls {
     while (this.#calls.size > 0) await Promise.allSettled(this.#calls);
   }
 
-  /** Makes one call of the port, with a deadline of `ms` milliseconds. */
+  /** Makes one call of the port, with a deadline of `ms` milliseconds, times the slowness. */
   async call<T>(ms: number, work: (deadline: Deadline) => Promise<T>): Promise<T> {
     if (this.#stop.signal.aborted) throw closed();
-    const call = withDeadline(ms, work);
+    const call = withDeadline(ms * this.slowness, work);
     this.#calls.add(call);
     try {
       return await call;

@@ -45,6 +45,8 @@ export interface RedisOptions {
   readonly onWarning?: (message: string) => void;
   /** Milliseconds that opening waits where that may help; 10 seconds without it. */
   readonly patienceMs?: number;
+  /** Multiplies the deadlines of calls, as for servers on a machine that may stall; 1 without it. */
+  readonly slowness?: number;
 }
 
 /** The state of a scan of one server. A cursor is valid on one server, until it restarts. */
@@ -67,10 +69,14 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
   readonly #wanted = new Map<string, Promise<Anchor | undefined>>();
   #closing: Promise<void> | undefined;
 
-  constructor(place: RedisConnectionString, log: string, onWarning: (message: string) => void) {
+  constructor(
+    place: RedisConnectionString,
+    log: string,
+    { onWarning, slowness }: Required<Omit<RedisOptions, 'patienceMs'>>,
+  ) {
     super();
     const servers = serversAt(place, serverCheck(place.mode.kind, onWarning));
-    const calls = new RedisCalls(servers, new Keys(log));
+    const calls = new RedisCalls(servers, new Keys(log), slowness);
     this.#calls = calls;
     this.#lists = new RedisLists(calls);
     this.#active = new ActiveGeneration(calls);
@@ -371,9 +377,9 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
 export const openRedisReadModel = async (
   place: RedisConnectionString,
   logIdentity: string,
-  { onWarning = () => undefined, patienceMs = PATIENCE_MS }: RedisOptions = {},
+  { onWarning = () => undefined, patienceMs = PATIENCE_MS, slowness = 1 }: RedisOptions = {},
 ): Promise<ReadModelStore> => {
-  const model = new RedisReadModel(place, logIdentity, onWarning);
+  const model = new RedisReadModel(place, logIdentity, { onWarning, slowness });
   try {
     await model.open(patienceMs, onWarning);
     return model;
