@@ -134,8 +134,8 @@ describe('a receipt in the console', () => {
       ['[]', /this is not a receipt/],
       ['x', /this is not a receipt/],
       ['c2sp.org/tlog-proof@v1\n', /as a tlog-proof, it has the event as extra data/],
-      [tlogProofText(leaf, rest).replace('\nindex 7\n', '\nindex 07\n'), /a tlog-proof has its event/],
-      [tlogProofText(leaf, rest).replace(/extra .*\n/, ''), /a tlog-proof has its event/],
+      [tlogProofText(leaf, rest).replace('\nindex 7\n', '\nindex 07\n'), /as a tlog-proof, it has the event/],
+      [tlogProofText(leaf, rest).replace(/extra .*\n/, ''), /as a tlog-proof, it has the event/],
     ];
     for (const [changed, reason] of says) expect(await said(changed)).toMatch(reason);
     expect((await verifyReceipt(text({}), { ...trust, keys: [] })).verdict).toBe('consistent');
