@@ -114,29 +114,17 @@ export async function* readHistory(
     yield { events: [], position: after, done: true };
     return;
   }
-  if (filter.owner !== undefined && filter.plant !== undefined) {
-    // One stream is read instead of the whole log.
-    for await (const page of readStreamHistory(
-      log,
-      plantStream(filter.owner, filter.plant),
-      undefined,
-      signal,
-    )) {
-      const done = page.done || page.position >= upTo;
-      yield {
-        events: page.events.filter((event) => inRange(event) && matches(event)),
-        position: done ? upTo : page.position,
-        done,
-      };
-      if (done) return;
-    }
-    return;
-  }
-  for await (const batch of log.subscribe(after, signal)) {
-    const done = batch.position >= upTo || batch.caughtUp;
+  const { owner, plant } = filter;
+  // Of one plant its stream is read instead of the whole log.
+  const pages =
+    owner !== undefined && plant !== undefined
+      ? readStreamHistory(log, plantStream(owner, plant), undefined, signal)
+      : log.subscribe(after, signal);
+  for await (const page of pages) {
+    const done = page.position >= upTo || ('done' in page ? page.done : page.caughtUp);
     yield {
-      events: batch.events.filter((event) => inRange(event) && matches(event)),
-      position: done ? upTo : batch.position,
+      events: page.events.filter((event) => inRange(event) && matches(event)),
+      position: done ? upTo : page.position,
       done,
     };
     if (done) return;
