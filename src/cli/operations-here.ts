@@ -20,7 +20,8 @@ type Run = (operations: Operations) => Promise<void>;
 export interface StoresNeeded {
   /** To `write`, this process has to become the owner of an embedded log. */
   readonly log?: 'read' | 'write';
-  readonly lists?: true;
+  /** `if there`: as `partial`, for them alone. */
+  readonly lists?: true | 'if there';
   readonly tree?: true;
   /** All of them, which a thread opens for itself. */
   readonly apart?: true;
@@ -39,7 +40,8 @@ const warn = (message: string): void => {
 export const withStoresHere = async (config: Config, needed: StoresNeeded, run: Run): Promise<void> => {
   const { eventLog, readModel, dataDir } = config;
   assertLogExists(eventLog);
-  if ((needed.lists ?? needed.apart) && readModel.kind === 'sqlite' && !isThere(readModel.folder))
+  const { log: access, lists, partial } = needed;
+  if ((lists === true || needed.apart) && readModel.kind === 'sqlite' && !isThere(readModel.folder))
     throw new StartError(
       `there is no read model ${readModel.folder}: start the service, which builds it from the log, or give this command its settings (DATA_DIR, READ_MODEL)`,
     );
@@ -48,7 +50,6 @@ export const withStoresHere = async (config: Config, needed: StoresNeeded, run: 
     import('../service/stores.js'),
     import('../service/apart.js'),
   ]);
-  const { log: access, partial } = needed;
   const log =
     access &&
     new OpenedWhenAsked<EventLog>(
@@ -59,7 +60,7 @@ export const withStoresHere = async (config: Config, needed: StoresNeeded, run: 
       new LogUnavailable(SILENT),
     );
   const model =
-    needed.lists &&
+    lists &&
     new OpenedWhenAsked<ReadModelStore>(async () => {
       if (log && !log.store)
         throw new ReadModelUnavailable('the lists are not read: which ones they are stands in the event log');
@@ -67,7 +68,9 @@ export const withStoresHere = async (config: Config, needed: StoresNeeded, run: 
     }, new ReadModelUnavailable(SILENT));
   if (partial) await loadClients(eventLog, readModel); // on a busy machine a second is over before they are loaded
   // One after the other: without the log, nothing is known of the lists, and no second is spent on them.
-  for (const store of [log, model]) await (partial ? store?.openedInTime() : store?.opened());
+  await (partial ? log?.openedInTime() : log?.opened());
+  const isBorneWith = partial ?? lists === 'if there';
+  await (isBorneWith ? model?.openedInTime() : model?.opened());
   const system = {
     log: log?.asked() ?? NONE.asked(),
     model: model?.asked() ?? NONE.asked(),
@@ -88,7 +91,7 @@ export const withStoresHere = async (config: Config, needed: StoresNeeded, run: 
     await log?.close();
   }
   // A store that is still being opened would keep the process for ten seconds.
-  if (partial) process.exit();
+  if (isBorneWith) process.exit();
 };
 
 /** A store that each question opens where it is not open yet. */

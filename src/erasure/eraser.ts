@@ -66,7 +66,7 @@ export type ErasureStep = (typeof ERASURE_STEPS)[number];
 /** The state of an erasure in progress. */
 export interface ErasureProgress {
   readonly erasure: string;
-  readonly step: 'deleting' | 'waiting' | 'erasing' | 'scrubbing';
+  readonly step: 'deleting' | 'waiting' | 'erasing' | 'scrubbing' | 'scavenging';
   /** The number of plants that are deleted, and of all; undefined in another step. */
   readonly plants?: { readonly done: number; readonly total: number };
 }
@@ -164,8 +164,9 @@ export class Eraser {
       try {
         await this.#carryOut(erasure, signal);
       } catch (error) {
-        if (!(error instanceof ScrubTakesTime))
-          problems.push(`erasure ${erasure.erasure}: ${messageOf(error)}`);
+        if (error instanceof ScrubTakesTime)
+          this.#progress.set(erasure.erasure, { erasure: erasure.erasure, step: 'scavenging' });
+        else problems.push(`erasure ${erasure.erasure}: ${messageOf(error)}`);
       }
     }
     const isScrubbed = await scrubTree(this.log, this.tree);
@@ -199,8 +200,8 @@ export class Eraser {
       if (!(await this.#erase(owner, erasure, scope.last, signal))) return; // something was written meanwhile: again
       this.#step('erased');
     }
-    show('scrubbing');
     if (!this.#scrubbed.has(erasure)) {
+      show('scrubbing');
       await this.model.scrub();
       this.#scrubbed.add(erasure);
     }

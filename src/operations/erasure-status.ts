@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { readErasures } from '../erasure/erasures.js';
+import { isInProgress, readErasures } from '../erasure/erasures.js';
 import { erasedStream } from '../domain/stream.js';
 import { type System } from './status.js';
 import { OperationProgress } from './long-operation.js';
@@ -27,7 +27,7 @@ export const ErasureStatus = z
     }),
     progress: OperationProgress.nullable().meta({
       description:
-        'What the auditor at work does before the events are erased: its phase is deleting (with the plants that are deleted, of how many), waiting (for lists and a checkpoint without them) or erasing. Null where no auditor says so.',
+        'What the auditor at work does: its phase is deleting (with the plants that are deleted, of how many), waiting (for lists and a checkpoint without them), erasing, scrubbing (the files of the stores) or scavenging (EventStoreDB does). starting where an auditor runs and has not said what it does, unknown where the read model does not answer. Null where no auditor runs.',
     }),
   })
   .meta({
@@ -47,13 +47,14 @@ export const readErasure = async (
   const { erasure, state, reason, by, orderedAt, since, events } = found;
   const remains = state === 'erased' ? await log.pendingManualScrub(erasedStream(erasure)) : undefined;
   // Lists that are away hold up nothing else.
-  const reports = state === 'ordered' ? await readReports(model).catch(() => []) : [];
-  const doing = reports.flatMap(({ erasures = [] }) => erasures).find((one) => one.erasure === erasure);
+  const reports = isInProgress(found) ? await readReports(model).catch(() => undefined) : [];
+  const doing = reports?.flatMap(({ erasures = [] }) => erasures).find((one) => one.erasure === erasure);
+  const without = reports ? (reports.some(({ auditor }) => auditor) ? 'starting' : undefined) : 'unknown';
+  const phase = doing?.step ?? without;
   return {
     ...{ erasure, state, reason, by, orderedAt: orderedAt.toISOString(), since: since.toISOString() },
     ...{ events: events ?? null, remains: remains ?? null },
-    progress: doing
-      ? { phase: doing.step, unit: 'plants', ...(doing.plants ?? { done: 0, total: null }) }
-      : null,
+    progress:
+      phase === undefined ? null : { phase, unit: 'plants', ...(doing?.plants ?? { done: 0, total: null }) },
   };
 };

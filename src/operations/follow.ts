@@ -77,10 +77,16 @@ export const followRollback = (
     return { rolledBack: lastRebuild?.rebuild === id && lastRebuild.outcome === 'rolled back', generation };
   });
 
-/** The line about an erasure of which nothing is erased yet, by the state of the auditor. */
+/** The line about an erasure, by the phase of its progress. */
 const ERASURE_PHASES: Readonly<Record<string, string>> = {
+  unknown: 'it is not known whether it is worked on: the read model does not answer',
+  starting: 'waiting for the auditor, which looks once a second',
+  deleting: "the owner's plants are being looked for",
   waiting: 'the plants are deleted; waiting until lists and a signed checkpoint are without them',
   erasing: 'the events are being erased',
+  scrubbing: 'the events are erased; they are removed from the files of the stores',
+  scavenging:
+    'the events are erased; waiting for a scavenge of EventStoreDB, which removes them from its files',
 };
 
 /** Follows an erasure until it has ended, or only something is left that an operator has to do. Throws as above. */
@@ -89,9 +95,8 @@ export const followErasure = (following: Following, id: string): Follow<ErasureS
     const found = await following.operations.erasure(id);
     if (found && (found.state === 'finished' || found.state === 'cancelled' || found.remains !== null))
       return found;
-    const { state, progress = null } = found ?? {};
-    if (state === 'erased') yield 'the events are erased; they are removed from the files of the stores';
-    else if (progress?.phase === 'deleting') yield progress;
+    const { progress = null } = found ?? {};
+    if (progress?.phase === 'deleting' && progress.total !== null) yield progress;
     else yield ERASURE_PHASES[progress?.phase ?? ''] ?? 'waiting for a service with the role auditor';
     return undefined;
   });

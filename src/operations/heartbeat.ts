@@ -5,7 +5,7 @@ import { type Coordination } from '../lists/coordination.js';
 /** The interval at which a process reports, in milliseconds. */
 const REPORT_EVERY_MS = 2_000;
 
-/** The interval while it rebuilds, in milliseconds: for a progress bar. */
+/** The interval while it rebuilds or erases, in milliseconds: for a progress bar. */
 const REPORT_OFTEN_MS = 500;
 
 /** The time that a report is valid, in milliseconds: five intervals. */

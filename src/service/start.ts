@@ -29,6 +29,8 @@ import { type ProcessIdentity, type Reported, reportText } from '../operations/p
 import { type OperatedSystem } from '../operations/local.js';
 import { type TreeStore } from '../audit/tree-store.js';
 import { Load } from '../projection/load.js';
+import { type Projector } from '../projection/projector.js';
+import { type Eraser } from '../erasure/eraser.js';
 import { type Tracing } from './tracing/tracing.js';
 import { openTree, startEraser } from './auditing.js';
 import { rateLimitsOf, signingKeys } from './authentication.js';
@@ -111,7 +113,7 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
     announce(addresses.url, config, resources);
     const parts = () => ({ projector, auditor: tree?.auditor, eraser, eventLog: log.health() });
     const report = reportOf(identityOf(config, version, addresses.url), config, parts);
-    const heartbeat = new Heartbeat(model, instance, report, () => projector?.rebuild !== undefined, news);
+    const heartbeat = new Heartbeat(model, instance, report, () => isBusy(projector, eraser), news);
     resources.add(() => heartbeat.close());
     return {
       ...addresses,
@@ -128,6 +130,10 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
     throw error;
   }
 };
+
+/** True while there is progress to report. */
+const isBusy = (projector: Projector | undefined, eraser: Eraser | undefined): boolean =>
+  projector?.rebuild !== undefined || (eraser !== undefined && eraser.progress.length > 0);
 
 /** The pages for browsers: what the console is told of the service, undefined where there is none. */
 const pagesOf = ({ docs, console, roles, auth, consoleClientId: clientId }: Config) => ({

@@ -30,13 +30,16 @@ ${EXITS_ASKING} Not confirmed is failure, and so is an erasure of which somethin
   operable(command, needsOf, erase);
 };
 
-const needsOf = ({ dryRun, wait }: EraseOptions) =>
-  ({
+const needsOf = ({ dryRun, wait }: EraseOptions) => {
+  const isCarriedOut = wait && !dryRun;
+  return {
     scope: 'plants:erase',
-    stores: { log: dryRun ? 'read' : 'write' },
-    isCarriedOut: wait && !dryRun,
+    // The reports of processes, which say how far it is, are in the store of the lists.
+    stores: { log: dryRun ? 'read' : 'write', ...(isCarriedOut && ({ lists: 'if there' } as const)) },
+    isCarriedOut,
     interrupted: 'no longer waiting: what was ordered is carried out. plants status shows it',
-  }) as const;
+  } as const;
+};
 
 interface EraseOptions extends OperateOptions {
   readonly owner: string;
