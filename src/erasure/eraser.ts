@@ -258,7 +258,7 @@ export class Eraser {
       const fact = tryDecode(event);
       if (fact instanceof EventRefused)
         throw new Error(
-          `the event at position ${event.position} cannot be read: leave it out first (plants skip --position ${event.position})`,
+          `the event at position ${event.position} cannot be read: run a version that can read it. Skipped, the erasure goes on, but that decision keeps the name of the owner's stream (plants skip --position ${event.position})`,
         );
       if (fact.kind !== 'plant') continue;
       const { id, plant } = effectOf(fact.event);

@@ -116,8 +116,11 @@ const assertReason = (reason: string, owner: string): void => {
     throw new OperationRefused('the reason names the owner, and stays in the log: give another one');
 };
 
-/** A decision to leave an event out names its stream, and stands among those about others: it cannot be erased. */
-const assertNoSkip = async (log: EventLog, owner: string): Promise<void> => {
+/**
+ * Throws OperationRefused where an event of the owner was left out: that decision names its stream, and stands among those
+ * about others, so that it cannot be erased; and what the log throws.
+ */
+export const assertNoSkip = async (log: EventLog, owner: string): Promise<void> => {
   const { decisions } = await readSkipDecisions(log);
   const skip = decisions.find(({ data }) => ownerOfStream(data.stream) === owner);
   if (skip)

@@ -1,5 +1,5 @@
 import { monotonicMs, randomId } from '../runtime/runtime.js';
-import { countOwned, orderErasure, UnknownOwner } from '../erasure/order.js';
+import { assertNoSkip, countOwned, orderErasure, UnknownOwner } from '../erasure/order.js';
 import { knownPosition } from '../history/read.js';
 import { START } from '../log/event-log.js';
 import { BackupRefused, type CopiedLog } from '../log/backup.js';
@@ -111,6 +111,7 @@ export class LocalOperations implements Operations {
     const { log } = this.system;
     const cannot = await log.whyNotErase();
     if (cannot !== undefined) throw new OperationRefused(cannot);
+    await assertNoSkip(log, owner);
     const events = await countOwned(log, owner);
     if (events === 0) throw new UnknownOwner('the log holds no event of that owner: nothing is to be erased');
     return events;

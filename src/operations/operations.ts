@@ -75,7 +75,7 @@ export interface Operations {
   /** Resolves with the place of the event. */
   skip(wanted: SkipRequest): Promise<Place>;
 
-  /** The number of events that an erasure of this owner would erase. Throws UnknownOwner where there are none. */
+  /** The number of events that an erasure of this owner would erase. Throws as its order, UnknownOwner where there are none. */
   countOwned(owner: string): Promise<number>;
 
   /** Resolves with the id of the erasure. */

@@ -46,7 +46,7 @@ export const skip = async (operating: Operating, options: SkipOptions): Promise<
   process.stderr.write(shown(event));
   if (ownerOfStream(event.stream) !== undefined)
     process.stderr.write(
-      'Skipped, this owner cannot be erased by this version: the decision names the stream.\n',
+      'Skipped, this owner cannot be erased, also not after plants rebuild --unskip: the decision names the stream, and stays in the log. If the owner may have to be erased, run a version that can read the event instead.\n',
     );
   assertNotNewer(event, force, 'add --force');
   if (!(await confirm(operating, options, 'skip', 'skipped'))) return false;

@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
 import { erase } from '../../../src/cli/commands/erase.js';
 import { type ErasureEvent } from '../../../src/domain/erasure.js';
-import { ERASURES_STREAM } from '../../../src/domain/stream.js';
+import { ERASURES_STREAM, plantStream } from '../../../src/domain/stream.js';
 import { readErasures } from '../../../src/erasure/erasures.js';
 import { ReadModelUnavailable } from '../../../src/lists/read-model.js';
-import { operationEvent } from '../../../src/commands/record-rebuilds.js';
+import { operationEvent, skipEvent } from '../../../src/commands/record-rebuilds.js';
 import { after, failing, Faults } from '../../support/domain-faults.js';
-import { NOON, run } from '../../support/domain-stores.js';
+import { NOON, noon, run } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';
 import { quickTime } from '../../support/quick-time.js';
 import { OLGA, Office } from './command-for-tests.js';
@@ -72,4 +72,13 @@ it('shows each step of the auditor, and misses one only where none runs', async 
     'the events are erased; waiting for a scavenge of EventStoreDB, which removes them from its files',
     '',
   ]);
+});
+
+it('refuses at once, also in a dry run, where an event of the owner was skipped', async () => {
+  await skipEvent(office.log, { stream: plantStream('anne', 1), revision: 0n }, 'odd', OLGA, noon);
+  for (const dryRun of [true, false])
+    await expect(
+      erase(office.desk(), { owner: 'anne', reason: 'asked', dryRun, yes: true, wait: true }),
+    ).rejects.toThrow('names this owner');
+  expect(office.err).toBe('');
 });

@@ -154,7 +154,9 @@ describe('the erasure of an owner', () => {
     const { problems } = stores.startEraser();
     await stores.order(MARKER);
     await stores.finished(await stores.order('bob'));
-    expect(problems[0]).toMatch(/^erasure .*: the event at position \d+ cannot be read: leave it out first/);
+    expect(problems[0]).toMatch(
+      /^erasure .*: the event at position \d+ cannot be read: run a version that can read it/,
+    );
     expect(problems.join()).not.toContain(MARKER);
   });
 
