@@ -3,6 +3,7 @@ import { activeOf } from '../lists/generations.js';
 import { OperationRefused } from '../commands/rebuilds.js';
 import { type ErasureStatus } from './erasure-status.js';
 import { type OperationProgress } from './long-operation.js';
+import { LogUnavailable } from '../log/event-log.js';
 import { type Operations, ServiceUnreachable } from './operations.js';
 import { type ProcessReport, workingProjector } from './process-report.js';
 import { type SystemStatus } from './system-status.js';
@@ -44,7 +45,8 @@ export const idleReason = (reports: readonly ProcessReport[]): string | undefine
 
 /**
  * Follows a rebuild to its end, and returns its outcome. Throws OperationRefused where no projector works on it, or lists
- * are not switched to it; ServiceUnreachable where the service is away for a minute; and the signal's reason.
+ * are not switched to it; ServiceUnreachable or LogUnavailable where service or log are away for a minute; and the
+ * signal's reason.
  */
 export async function* followRebuild(
   following: Following,
@@ -127,7 +129,7 @@ const followStatus = <Outcome>(
   });
 };
 
-/** Looks until a look has found the outcome. Bears with a service that is out of reach, for UNREACHABLE_MS. */
+/** Looks until a look has found the outcome. Bears with a service or log that is out of reach, for UNREACHABLE_MS. */
 async function* follow<Outcome>(
   { now, signal }: Following,
   look: () => Follow<Outcome | undefined>,
@@ -139,7 +141,8 @@ async function* follow<Outcome>(
       if (outcome !== undefined) return outcome;
       away.ends();
     } catch (error) {
-      if (!(error instanceof ServiceUnreachable) || away.longerThan(UNREACHABLE_MS)) throw error;
+      const isAway = error instanceof ServiceUnreachable || error instanceof LogUnavailable;
+      if (!isAway || away.longerThan(UNREACHABLE_MS)) throw error;
       yield `${error.message.replace(/: .*$/s, '')}, trying again`;
     }
     await pause(LOOK_EVERY_MS, signal);

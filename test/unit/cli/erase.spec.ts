@@ -4,6 +4,7 @@ import { type ErasureEvent } from '../../../src/domain/erasure.js';
 import { ERASURES_STREAM, plantStream } from '../../../src/domain/stream.js';
 import { readErasures } from '../../../src/erasure/erasures.js';
 import { ReadModelUnavailable } from '../../../src/lists/read-model.js';
+import { LogUnavailable } from '../../../src/log/event-log.js';
 import { operationEvent, skipEvent } from '../../../src/commands/record-rebuilds.js';
 import { after, failing, Faults } from '../../support/domain-faults.js';
 import { NOON, noon, run } from '../../support/domain-stores.js';
@@ -40,7 +41,8 @@ const recorded = async (event: ErasureEvent): Promise<void> => {
   await office.log.append(ERASURES_STREAM, revision ?? 'none', [next]);
 };
 
-it('shows each step of the auditor, and misses one only where none runs', async () => {
+it('shows each step of the auditor, and misses one only where none runs; a log that is away is asked again', async () => {
+  const log = new Faults(office.log);
   const model = new Faults(office.model).next(
     'reports',
     after(() => Promise.resolve()),
@@ -49,7 +51,13 @@ it('shows each step of the auditor, and misses one only where none runs', async 
     after(told({ step: 'deleting' })),
     after(told({ step: 'deleting', plants: { done: 3, total: 9 } })),
     after(told({ step: 'waiting' })),
-    after(told({ step: 'erasing' })),
+    after(async () => {
+      await told({ step: 'erasing' })();
+      log.next(
+        'readStream',
+        failing(() => new LogUnavailable('the log is away: timeout')),
+      );
+    }),
     after(async () => {
       await told({ step: 'scrubbing' })();
       await recorded({ type: 'OwnerErased', data: { erasure: await ordered(), events: 2, digest: '' } });
@@ -57,9 +65,8 @@ it('shows each step of the auditor, and misses one only where none runs', async 
     after(told({ step: 'scavenging' })),
     after(async () => recorded({ type: 'ErasureFinished', data: { erasure: await ordered() } })),
   ).port;
-  expect(await erase(office.desk({ model }), { owner: 'anne', reason: 'asked', yes: true, wait: true })).toBe(
-    true,
-  );
+  const desk = office.desk({ model, log: log.port });
+  expect(await erase(desk, { owner: 'anne', reason: 'asked', yes: true, wait: true })).toBe(true);
   expect(office.err.split('\n').slice(1)).toEqual([
     'waiting for a service with the role auditor',
     'it is not known whether it is worked on: the read model does not answer',
@@ -68,6 +75,7 @@ it('shows each step of the auditor, and misses one only where none runs', async 
     expect.stringMatching(/^deleting: 3 of 9 plants, \d+\/s, \d+ s left$/),
     'the plants are deleted; waiting until lists and a signed checkpoint are without them',
     'the events are being erased',
+    'the log is away, trying again',
     'the events are erased; they are removed from the files of the stores',
     'the events are erased; waiting for a scavenge of EventStoreDB, which removes them from its files',
     '',
