@@ -63,7 +63,7 @@ describe('plants', () => {
     ['an option that is missing', ['skip', '--json'], 2, /^required option '--position <position>'/],
     ['an unknown option', ['verify', '--json', '--forever'], 2, /^unknown option '--forever'/],
     ['options that exclude each other', ['rebuild', '--json', '--dry-run', '--no-wait'], 2, /^--dry-run and/],
-    ['a cancellation with options', ['rebuild', '--json', '--cancel', '--no-wait'], 2, /^--cancel goes with/],
+    ['a cancellation with options', ['rebuild', '--json', '--cancel', '--no-wait'], 2, /^--cancel takes no/],
   ])('says %s in one JSON object under --json', async (_what, args, exitStatus, says) => {
     const { status, stdout, stderr } = await runCli(args, { DATA_DIR: '/nonexistent' });
     expect({ status, stdout }).toEqual({ status: exitStatus, stdout: '' });
