@@ -6,7 +6,7 @@ COPY package.json package-lock.json ./
 # No install script runs: the npm of this Node knows no allowScripts, and what is needed is prebuilt.
 FROM base AS build
 RUN npm ci --ignore-scripts --no-audit --no-fund
-COPY nest-cli.json tsconfig.json .swcrc ./
+COPY .swcrc ./
 COPY src ./src
 COPY console ./console
 RUN npm run build

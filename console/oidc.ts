@@ -43,6 +43,7 @@ const redirectUri = (): string => new URL(ROOT, location.href).href;
 
 /** An issuer on this machine may do without TLS, as its keys may. */
 const optionsOf = ({ issuer }: SignInAt) => ({
+  // eslint-disable-next-line @typescript-eslint/no-deprecated -- its authors mark what is only for such issuers
   [allowInsecureRequests]: new URL(issuer).protocol === 'http:',
 });
 

@@ -120,8 +120,7 @@ export class Auditor {
         await this.#term(signal);
       } catch (error) {
         if (error instanceof AlarmStands) continue; // the next term reports it
-        if (error instanceof TreeMoved)
-          await pause(OTHERS_LOOK_EVERY_MS, signal); // another process appends
+        if (error instanceof TreeMoved) await pause(OTHERS_LOOK_EVERY_MS, signal); // another process appends
         else await this.#failed(error, signal);
       }
     }

@@ -9,7 +9,8 @@ import { TileRefused } from '../transparency/tiles.js';
 
 /** The checkpoint of the stored tree, or why that may not be signed. */
 export type SignedTree =
-  { readonly checkpoint: Pick<SignedCheckpoint, 'size' | 'signedAt'> } | { readonly fault: string };
+  | { readonly checkpoint: Pick<SignedCheckpoint, 'size' | 'signedAt'> }
+  | { readonly fault: string };
 
 /**
  * Signs as much of the stored tree as its state is of, and stores the checkpoint, if that is more than what was signed

@@ -86,7 +86,15 @@ export interface Alarm {
    * differs from what the same key had signed, as the log records.
    */
   readonly kind:
-    'changed' | 'missing' | 'inserted' | 'swapped' | 'moved' | 'shorter' | 'tree' | 'contradiction' | 'fork';
+    | 'changed'
+    | 'missing'
+    | 'inserted'
+    | 'swapped'
+    | 'moved'
+    | 'shorter'
+    | 'tree'
+    | 'contradiction'
+    | 'fork';
   /** The first leaf that differs, where known. */
   readonly index?: number;
   /** The event that the log has instead, if any. */

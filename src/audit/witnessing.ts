@@ -82,7 +82,8 @@ const LOOK_EVERY_MS = 5_000;
 
 /** A failed submission; undefined where it was cosigned. */
 type Failure =
-  { readonly state: 'unreachable' | 'refuses' | 'disagrees'; readonly reason: string } | undefined;
+  | { readonly state: 'unreachable' | 'refuses' | 'disagrees'; readonly reason: string }
+  | undefined;
 
 /** One witness, and what is known of it. */
 interface WitnessClient {

@@ -18,7 +18,8 @@ const PAUSES = { firstMs: 50, longestMs: 100 };
 
 /** The result of reading a stream: the state at its last revision, or the earlier result of the same command. */
 export type Read<State, Done> =
-  { readonly state: State; readonly revision: bigint | undefined } | { readonly done: Done };
+  | { readonly state: State; readonly revision: bigint | undefined }
+  | { readonly done: Done };
 
 /** The steps of one command: read a stream, decide on it. */
 export interface Execution<State, Done> {

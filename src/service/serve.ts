@@ -60,8 +60,7 @@ const onSignals = (stop: (reason: StopReason) => void, end: () => void): void =>
   for (const signal of ['SIGTERM', 'SIGINT'] as const)
     process.on(signal, () => {
       received += 1;
-      if (received > 1)
-        end(); // without waiting for requests
+      if (received > 1) end(); // without waiting for requests
       else stop({ signal });
     });
 };

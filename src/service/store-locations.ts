@@ -13,10 +13,12 @@ export interface SqliteLocation {
 }
 
 export type EventLogLocation =
-  SqliteLocation | Readonly<{ kind: 'eventstoredb'; place: EventStoreConnectionString }>;
+  | SqliteLocation
+  | Readonly<{ kind: 'eventstoredb'; place: EventStoreConnectionString }>;
 
 export type ReadModelLocation =
-  Readonly<{ kind: 'sqlite'; folder: string }> | Readonly<{ kind: 'redis'; place: RedisConnectionString }>;
+  | Readonly<{ kind: 'sqlite'; folder: string }>
+  | Readonly<{ kind: 'redis'; place: RedisConnectionString }>;
 
 const EVENT_LOG_URLS = 'sqlite:FILE or esdb://HOST:2113';
 

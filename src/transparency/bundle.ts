@@ -172,8 +172,8 @@ export class BundleCheck {
 
   /** Number of events there will be; undefined where that is not known. */
   get total(): number | undefined {
-    if (!this.#begun || this.#begun.streams) return undefined;
-    return this.#begun.checkpoint.size - this.#begun.header.from;
+    const begun = this.#begun;
+    return begun && !begun.streams ? begun.checkpoint.size - begun.header.from : undefined;
   }
 
   /** Reads it to its end; the events come as they are read. Throws BundleRefused. */

@@ -96,7 +96,7 @@ describe('what an older version has written', () => {
         path: '/plants?limit=1000',
       }));
       const stable = new Stable(meta().madeAt, '');
-      const tokens = await tokensOf(CLI, settings);
+      const tokens = await tokensOf(settings);
       const answers = await record(service.url, requests, tokens, stable);
       const expected = parsed<{ request: string; body: string }>(goldenZipped('answers.ndjson').toString());
       for (const { request, body } of answers)

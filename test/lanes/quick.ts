@@ -6,7 +6,7 @@ import { jest, QUICK, WORKERS } from './lanes.js';
 import { duration, forgetFailures, type Ran, repeatFailures, run, summarize } from './run.js';
 
 /** Scripts of package.json, one after the other. */
-const CHECKS = ['size', 'boundaries', 'dead', 'types', 'lint'];
+const CHECKS = ['size', 'boundaries', 'dead', 'lint'];
 
 /** One of these parts that takes so many minutes is ended. */
 const LIMIT_MINUTES = 30;

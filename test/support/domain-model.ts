@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import { anyCharacter } from './any-character.js';
 import { type PlantCommand } from '../../src/domain/plant.js';
 import { type DomainErrorCode } from '../../src/domain/errors.js';
 import { nameFault, tagFault } from '../../src/domain/fields.js';
@@ -65,17 +66,17 @@ export const anyString = fc.string({
       '🪴',
       '\0',
     ),
-    fc.string({ unit: 'binary', minLength: 1, maxLength: 1 }),
+    fc.string({ unit: anyCharacter, minLength: 1, maxLength: 1 }),
   ),
   maxLength: 12,
 });
 
 export const anyName = fc
-  .string({ unit: 'binary', minLength: 1, maxLength: 200 })
+  .string({ unit: anyCharacter, minLength: 1, maxLength: 200 })
   .filter((text) => nameFault(text) === undefined);
 
 export const anyTag = fc
-  .string({ unit: 'binary', maxLength: 200 })
+  .string({ unit: anyCharacter, maxLength: 200 })
   .filter((text) => tagFault(text) === undefined);
 
 /** Few ids, so that commands meet; the greatest and the least among them. */

@@ -6,21 +6,25 @@ import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promi
  */
 const LIMIT_MS = 150_000;
 
-/** So many turns of the event loop are looked at one by one; after them every 2 ms, which leaves others the processor. */
-const QUICK_TURNS = 50;
+/** In milliseconds, each turn of the event loop is looked at. */
+const EACH_TURN_MS = 5;
+
+/** After that the pauses grow with the time that was waited, so that looking takes little of the processor, to so many milliseconds. */
+const LONGEST_PAUSE_MS = 50;
 
 /** Resolves once a condition is true. Throws after 150 s, with the condition's source and what `seen` says by then. */
 export const until = async (
   condition: () => boolean | Promise<boolean>,
   seen: () => unknown = () => '',
 ): Promise<void> => {
-  const end = performance.now() + LIMIT_MS;
-  for (let turns = 0; !(await condition()); turns += 1) {
-    if (performance.now() > end)
+  const start = performance.now();
+  while (!(await condition())) {
+    const waited = performance.now() - start;
+    if (waited > LIMIT_MS)
       throw new Error(
         `not true within ${LIMIT_MS / 1_000} s: ${String(condition)} ${JSON.stringify([seen()])}`,
       );
-    await (turns < QUICK_TURNS ? nextTurn() : delay(2));
+    await (waited < EACH_TURN_MS ? nextTurn() : delay(Math.min(waited / 10, LONGEST_PAUSE_MS)));
   }
 };
 

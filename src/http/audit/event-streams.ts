@@ -211,8 +211,7 @@ export class EventStreams implements OnModuleDestroy {
       if (first.value !== '') yield first.value;
       for await (const piece of stream) {
         await yieldToLoop();
-        if (piece === '')
-          socket.setTimeout(socket.timeout ?? 0); // begins to count again
+        if (piece === '') socket.setTimeout(socket.timeout ?? 0); // begins to count again
         else yield piece;
       }
     };

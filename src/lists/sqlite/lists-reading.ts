@@ -229,6 +229,8 @@ export class SeenLists extends ReadableLists<SeenFile> implements ReadModelStore
     return [];
   }
 
+  readonly #refuse = (): Promise<never> =>
+    Promise.reject(new ReadModelUnavailable(`the lists in ${this.folder} are only read by this process`));
   readonly createGeneration = this.#refuse;
   readonly promote = this.#refuse;
   readonly drop = this.#refuse;
@@ -240,12 +242,6 @@ export class SeenLists extends ReadableLists<SeenFile> implements ReadModelStore
   readonly takeLease = this.#refuse;
   readonly returnLease = this.#refuse;
   readonly report = this.#refuse;
-
-  #refuse(): Promise<never> {
-    return Promise.reject(
-      new ReadModelUnavailable(`the lists in ${this.folder} are only read by this process`),
-    );
-  }
 
   async close(): Promise<void> {
     this.#isClosed = true;

@@ -37,7 +37,8 @@ export interface Sent {
 
 /** The answer to an append: what was written, or the library's message, which says why not. */
 export type BatchAnswer = { readonly id: string } & (
-  { readonly written: Answer } | { readonly refused: streams.BatchAppendResp }
+  | { readonly written: Answer }
+  | { readonly refused: streams.BatchAppendResp }
 );
 
 /*

@@ -38,7 +38,7 @@ const GAUGES: readonly TreeGauge[] = [
   [
     'plants_tree_witnessed_size',
     'Events in the last tree that enough witnesses have cosigned; absent where no witnesses are set.',
-    ({ witnessing }) => witnessing && (witnessing.size ?? 0),
+    ({ witnessing }) => (witnessing ? (witnessing.size ?? 0) : undefined),
   ],
   [
     'plants_tree_checkpoint_age_seconds',

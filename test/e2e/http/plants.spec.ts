@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
+import { anyCharacter } from '../../support/any-character.js';
 import { randomUUID } from 'node:crypto';
 import { resolved } from '../../support/history-client.js';
 import { eventsOf } from '../../support/http-events.js';
@@ -111,7 +112,7 @@ describe('what is stored is what was given', () => {
   it('any text of the rules', async () => {
     const owner = await stranger();
     const text = fc
-      .string({ unit: 'binary', minLength: 1, maxLength: 60 })
+      .string({ unit: anyCharacter, minLength: 1, maxLength: 60 })
       .filter((value) => !/[\p{Surrogate}\p{Cc}]/u.test(value));
     let id = 0;
     const expected: { name: string; tag: string }[] = [];

@@ -83,7 +83,7 @@ export const recordAll = async (bin: string): Promise<Recording> => {
     ] as const) {
       const service = await startService(bin, settings);
       const stable = new Stable(madeAt, known, { [service.url]: '<url>' });
-      answers.push(...(await record(service.url, requests(answers), await tokensOf(bin, settings), stable)));
+      answers.push(...(await record(service.url, requests(answers), await tokensOf(settings), stable)));
       await service.stop();
     }
     const stable = new Stable(madeAt, known, {

@@ -30,7 +30,7 @@ const makeStores = async (): Promise<void> => {
   const settings = { DATA_DIR: dataDir };
   let service = await startService(bin, settings);
   const began = Date.now();
-  const tokens = await tokensOf(bin, settings);
+  const tokens = await tokensOf(settings);
   const send = async (
     as: string,
     method: string,

@@ -4,6 +4,8 @@ import { type IncomingMessage, request } from 'node:http';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { gunzipSync } from 'node:zlib';
+import { TokenMint } from '../auth-tokens.js';
+import { until } from '../waiting.js';
 import { type GoldenRequest, TOKENS } from './requests.js';
 
 export interface GoldenAnswer {
@@ -66,11 +68,11 @@ export const startService = async (
       reject(new Error(`the service ended: ${stderr}`));
     });
   });
-  for (let ready = false; !ready;) {
+  await until(async () => {
     const answer = await fetch(`${url}/health/ready`);
     await answer.arrayBuffer();
-    ready = answer.ok;
-  }
+    return answer.ok;
+  });
   return {
     url,
     stop: async () => {
@@ -94,16 +96,20 @@ export const runCommand = async (
   return { status: child.exitCode, stdout, stderr };
 };
 
-/** A token for each name of TOKENS, signed with the local key of `settings`. */
-export const tokensOf = async (bin: string, settings: Environment): Promise<ReadonlyMap<string, string>> =>
-  new Map(
+/** The end of the year 2100, in seconds since 1970: after every time at which a recording is replayed. */
+const LATE = 4_133_980_800;
+
+/** A token for each name of TOKENS, signed with the local key of `DATA_DIR`, whatever the clock of the service says. */
+export const tokensOf = async ({ DATA_DIR = '' }: Environment): Promise<ReadonlyMap<string, string>> => {
+  const mint = await TokenMint.local(DATA_DIR);
+  return new Map(
     await Promise.all(
-      Object.entries(TOKENS).map(async ([name, [owner, scope]]): Promise<[string, string]> => {
-        const args = ['token', '--owner', owner, ...(scope === undefined ? [] : ['--scope', scope])];
-        return [name, (await runCommand(bin, args, settings)).stdout.trim()];
+      Object.entries(TOKENS).map(async ([name, [sub, scope]]): Promise<[string, string]> => {
+        return [name, await mint.token({ sub, scope, iat: undefined, exp: LATE })];
       }),
     ),
   );
+};
 
 const HOP_FIELDS = new Set(['connection', 'date', 'keep-alive', 'transfer-encoding']);
 const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g;

@@ -465,8 +465,7 @@ describe('lists in a folder', () => {
           ({ rows }) => JSON.stringify(rows),
           (error: unknown) => error,
         );
-        if (typeof answer === 'string')
-          expect(answer).toBe(right); // a page that this one does not need
+        if (typeof answer === 'string') expect(answer).toBe(right); // a page that this one does not need
         else {
           expect((answer as Error).name).toMatch(/^(GenerationMissing|ReadModelIncomplete)$/);
           await expect(damaged.list(OWNER, undefined, 1)).rejects.toThrow(ReadModelIncomplete);

@@ -74,8 +74,13 @@ const follow = async (
     },
     ...more,
   });
+  let isOver = false;
+  const over = (): void => {
+    isOver = true;
+  };
+  ended.then(over, over);
   try {
-    await Promise.race([until(isDone ?? (() => ends > 1)), ended]);
+    await until(async () => isOver || (await (isDone?.() ?? ends > 1)));
   } finally {
     stopping.abort();
     await ended;
