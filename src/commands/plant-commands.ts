@@ -9,7 +9,7 @@ import {
   type PlantEffect,
   type PlantEvent,
 } from '../domain/plant.js';
-import { eventKey, type Skips } from '../domain/skips.js';
+import { isSkipped, type Skips } from '../domain/skips.js';
 import { plantStream } from '../domain/stream.js';
 import {
   type Appended,
@@ -198,9 +198,9 @@ export const plantNow = async (
   } catch (error) {
     if (!(error instanceof EventRefused) || !last) throw error;
     const skipped = await skips();
-    if (!skipped.has(eventKey(last))) throw error;
+    if (!isSkipped(skipped, last)) throw error;
     const before = (await log.readStream(last.stream)).findLast(
-      (event) => event.revision < last.revision && !skipped.has(eventKey(event)),
+      (event) => event.revision < last.revision && !isSkipped(skipped, event),
     );
     return before && effectOfStored(before).plant;
   }

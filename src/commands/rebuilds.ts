@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { tryDecode } from '../domain/codec.js';
 import { EventRefused, type RefusalKind } from '../domain/errors.js';
 import { type OperationEvent, type RebuildEvent } from '../domain/operation.js';
-import { eventKey, type Skips } from '../domain/skips.js';
+import { isSkipped, type Skips } from '../domain/skips.js';
 import { type EventMetadata, type Position, type RecordedEvent, START } from '../log/event-log.js';
 import { type Generation } from '../lists/read-model.js';
 
@@ -109,7 +109,7 @@ const skipUnreadable = (
   refused: EventRefused,
   skips: Skips,
 ): Rebuilds => {
-  if (skips.has(eventKey(stored))) return state;
+  if (isSkipped(skips, stored)) return state;
   const unread = unreadEvent(stored, refused);
   return {
     ...state,

@@ -3,6 +3,7 @@ import { encode, versionOf } from '../domain/codec.js';
 import { EventRefused, idempotencyKeyReused } from '../domain/errors.js';
 import { type OperationEvent, type RebuildEvent } from '../domain/operation.js';
 import { type LoggedEvent } from '../domain/upcasters.js';
+import { skippedPlace } from '../domain/skips.js';
 import { REBUILDS_STREAM, SKIPS_STREAM } from '../domain/stream.js';
 import {
   type EventLog,
@@ -160,12 +161,12 @@ export const requestRollback = (
 /** Leaves an event out of the lists from now on. Throws what the log throws, and OperationRefused after too many lost races. */
 export const skipEvent = async (
   log: EventLog,
-  event: Readonly<{ stream: string; revision: bigint | number }>,
+  event: Pick<RecordedEvent, 'id' | 'stream' | 'revision'>,
   reason: string,
   operator: Operator,
   now: () => Date,
 ): Promise<void> => {
-  const data = { stream: event.stream, revision: Number(event.revision), reason };
+  const data = { ...skippedPlace(event), reason };
   await execute<bigint | undefined>(log, SKIPS_STREAM, {
     races: RACES,
     read: async () => {

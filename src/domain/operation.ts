@@ -63,7 +63,10 @@ export interface RebuildClosed {
 export interface EventSkipped {
   readonly type: 'EventSkipped';
   readonly data: {
-    /** The stream of the event. Its position is not recorded, as it differs in a copy of the log. */
+    /**
+     * The stream of the event; its id where that stream names an owner, who may be erased (`skippedPlace`). Its position is
+     * not recorded, as it differs in a copy of the log.
+     */
     readonly stream: string;
     readonly revision: number;
     readonly reason: string;

@@ -1,15 +1,23 @@
 import { v5 as uuidV5 } from 'uuid';
 import { digestOfErased, hashInTree } from '../transparency/erased-events.js';
 import { type Hash } from '../transparency/merkle.js';
+import { isRemoval } from '../transparency/state.js';
 import { pause } from '../runtime/pause.js';
-import { monotonicMs, nextTurn, randomId, untilTick } from '../runtime/runtime.js';
+import { monotonicMs, nextTurn, untilTick } from '../runtime/runtime.js';
 import { encode, tryDecode, versionOf } from '../domain/codec.js';
 import { type ErasureEvent } from '../domain/erasure.js';
 import { leafOf } from '../audit/leaf.js';
-import { DomainError, EventRefused } from '../domain/errors.js';
+import { EventRefused } from '../domain/errors.js';
 import { effectOf } from '../domain/plant.js';
-import { eventKey } from '../domain/skips.js';
-import { erasedStream, ERASURES_STREAM, erasureStream, ownedBy, streamsOf } from '../domain/stream.js';
+import { isSkipped } from '../domain/skips.js';
+import {
+  erasedStream,
+  ERASURES_STREAM,
+  erasureStream,
+  ownedBy,
+  parsePlantStream,
+  streamsOf,
+} from '../domain/stream.js';
 import {
   type Erasing,
   type EventLog,
@@ -19,12 +27,12 @@ import {
   ScrubTakesTime,
   type RedactedEvent,
   START,
+  WrongExpectedRevision,
 } from '../log/event-log.js';
 import { type ReadModelStore } from '../lists/read-model-store.js';
 import { type TreeStore } from '../audit/tree-store.js';
 import { readSkipsInForce } from '../commands/read-rebuilds.js';
-import { execute } from '../commands/execute.js';
-import { runCommand } from '../commands/plant-commands.js';
+import { appendWithRetry, execute } from '../commands/execute.js';
 import { operationEvent, type Operator } from '../commands/record-rebuilds.js';
 import { scrubTree } from './scrub-tree.js';
 import { type Erasure, type Erasures, isInProgress, ownerOf, readErasures } from './erasures.js';
@@ -87,6 +95,16 @@ interface ErasureScope {
   readonly last: Position;
   /** True if an earlier attempt has erased some of it already, so that followers cannot read on. */
   readonly isBegun: boolean;
+}
+
+/** A plant of an owner. */
+interface OwnedPlant {
+  readonly id: number;
+  /** Of the last event in its stream. */
+  readonly revision: bigint;
+  readonly inLists: boolean;
+  /** True if the state tree holds it, which goes by the shape of data, also of an event that was skipped. */
+  readonly inState: boolean;
 }
 
 /** The actor of events that are recorded here, and of the deletions. */
@@ -235,7 +253,7 @@ export class Eraser {
   }
 
   /**
-   * Deletes the owner's plants in the ordinary way: so lists, generations and the state tree lose them by their own
+   * Deletes the owner's plants by ordinary events: so lists, generations and the state tree lose them by their own
    * rules, and whoever replays the log without the erased events comes to the same state. Returns what is to be erased
    * where no plant is present in it; undefined where it has deleted some, so that another look is due.
    */
@@ -247,39 +265,46 @@ export class Eraser {
     const { log, options } = this;
     const skips = await readSkipsInForce(log);
     const isOwned = ownedBy(owner);
-    /** The last event of each plant that is present, by its id. */
-    const present = new Map<number, RecordedEvent>();
+    const plants = new Map<string, OwnedPlant>();
     let last = START;
     let isBegun = false;
     for await (const event of this.#owned(owner, erasure)) {
       isBegun ||= event.stream === erasedStream(erasure);
       last = event.position;
-      if (!isOwned(event.stream) || skips.has(eventKey(event))) continue;
-      const fact = tryDecode(event);
+      if (!isOwned(event.stream)) continue;
+      const fact = isSkipped(skips, event) ? undefined : tryDecode(event);
       if (fact instanceof EventRefused)
         throw new Error(
-          `the event at position ${event.position} cannot be read: run a version that can read it. Skipped, the erasure goes on, but that decision keeps the name of the owner's stream (plants skip --position ${event.position})`,
+          `the event at position ${event.position} cannot be read: run a version that can read it, or skip it (plants skip --position ${event.position})`,
         );
-      if (fact.kind !== 'plant') continue;
-      const { id, plant } = effectOf(fact.event);
-      if (plant) present.set(id, event);
-      else present.delete(id);
+      const { id } = parsePlantStream(event.stream) ?? {};
+      if (id === undefined) continue;
+      const before = plants.get(event.stream)?.inLists ?? false;
+      plants.set(event.stream, {
+        id,
+        revision: event.revision,
+        inLists: fact?.kind === 'plant' ? effectOf(fact.event).plant !== undefined : before,
+        inState: !isRemoval(event.data),
+      });
     }
-    if (present.size === 0) return { last, isBegun };
-    const dependencies = { log, now: options.now, skips: () => readSkipsInForce(log) };
-    const plants = [...present];
+    const present = [...plants].filter(([, { inLists, inState }]) => inLists || inState);
+    const total = present.length;
+    if (total === 0) return { last, isBegun };
     let done = 0;
-    onDeleted({ done, total: present.size });
+    onDeleted({ done, total });
+    const by = { actor: ERASER.actor, correlationId: erasure };
     const deleteNext = async (): Promise<void> => {
-      for (let next = plants.pop(); next; next = plants.pop()) {
-        const [id, seen] = next;
-        const context = { commandId: randomId(), actor: ERASER.actor, correlationId: erasure };
+      for (let next = present.pop(); next; next = present.pop()) {
+        const [stream, { id, revision }] = next;
+        const deleted = { type: 'PlantDeleted', data: { id } } as const;
         try {
-          await runCommand(dependencies, owner, { type: 'DeletePlant', id }, context, seen);
+          await appendWithRetry(log, stream, revision, [
+            operationEvent(stream, revision, deleted, by, options.now()),
+          ]);
         } catch (error) {
-          if (!(error instanceof DomainError)) throw error; // else: the owner was faster
+          if (!(error instanceof WrongExpectedRevision)) throw error; // else: the owner was faster
         }
-        onDeleted({ done: ++done, total: present.size });
+        onDeleted({ done: ++done, total });
       }
     };
     await Promise.all(Array.from({ length: DELETES_AT_ONCE }, deleteNext));

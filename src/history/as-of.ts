@@ -1,6 +1,6 @@
 import { decode } from '../domain/codec.js';
 import { effectOf, type Plant } from '../domain/plant.js';
-import { eventKey } from '../domain/skips.js';
+import { isSkipped } from '../domain/skips.js';
 import { ownedBy, PLANT_STREAMS } from '../domain/stream.js';
 import { type EventLog, type Position, type RecordedEvent, START } from '../log/event-log.js';
 import { readSkipsInForce } from '../commands/read-rebuilds.js';
@@ -70,7 +70,7 @@ export const plantsAsOf = async (
     for (const event of events) {
       if (!isOwned(event.stream) || !counts(event)) continue;
       if (event.stream.startsWith(PLANT_STREAMS)) position = event.position;
-      if (skips.has(eventKey(event))) continue;
+      if (isSkipped(skips, event)) continue;
       const fact = decode(event);
       if (fact.kind !== 'plant') continue; // a request changes no list
       const { id, plant } = effectOf(fact.event);

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { tryDecode } from '../domain/codec.js';
 import { EventRefused, idempotencyKeyReused } from '../domain/errors.js';
-import { eventKey } from '../domain/skips.js';
+import { eventKey, isSkipped } from '../domain/skips.js';
 import { OPERATION_STREAMS, SKIPS_STREAM } from '../domain/stream.js';
-import { eventIn, type Position, START } from '../log/event-log.js';
+import { type EventLog, type Position, type RecordedEvent, START } from '../log/event-log.js';
 import { readSkips, readSkipsInForce } from '../commands/read-rebuilds.js';
 import { OperationRefused } from '../commands/rebuilds.js';
 import { eventOf, type Operator, skipEvent } from '../commands/record-rebuilds.js';
@@ -55,16 +55,15 @@ export const skipUnread = async (
 ): Promise<Place> => {
   const earlier = eventOf(operator.commandId, await log.readStream(SKIPS_STREAM));
   if (earlier?.type === 'EventSkipped') {
-    const { stream, revision } = earlier.data;
-    const event = await eventIn(log, earlier.data);
-    if (event?.position === position && earlier.data.reason === reason) return { stream, revision };
-    throw idempotencyKeyReused();
+    const event = await log.eventAt(position as Position);
+    const isSame = event && isSkipped(new Set([eventKey(earlier.data)]), event);
+    if (!isSame || earlier.data.reason !== reason) throw idempotencyKeyReused();
+    return { stream: event.stream, revision: earlier.data.revision };
   }
-  const unread = await readUnread({ log }, position);
-  assertNotNewer(unread, force, 'send "force": true');
-  const { stream, revision } = unread;
-  await skipEvent(log, unread, reason, operator, now);
-  return { stream, revision };
+  const { event, refusal } = await unreadAt(log, position);
+  assertNotNewer(refusal, force, 'send "force": true');
+  await skipEvent(log, event, reason, operator, now);
+  return { stream: event.stream, revision: Number(event.revision) };
 };
 
 /**
@@ -72,24 +71,35 @@ export const skipUnread = async (
  * where it was skipped; and what the stores throw.
  */
 export const readUnread = async ({ log }: Pick<System, 'log'>, position: string): Promise<UnreadEvent> => {
+  const { event, refusal } = await unreadAt(log, position);
+  const { stream, revision, type, data } = event;
+  const { kind, reason } = refusal;
+  return { position, stream, revision: Number(revision), type, data, kind, reason };
+};
+
+/** An event and why it cannot be read. */
+interface Unread {
+  readonly event: RecordedEvent;
+  readonly refusal: EventRefused;
+}
+
+const unreadAt = async (log: EventLog, position: string): Promise<Unread> => {
   const event = await log.eventAt(position as Position);
   if (!event)
     throw new OperationRefused(
       'there is no event at that position: plants status shows those that cannot be read',
     );
-  const { stream, revision, type, data } = event;
   // An operation's event that was skipped is never read again.
-  const skips = stream.startsWith(OPERATION_STREAMS)
+  const skips = event.stream.startsWith(OPERATION_STREAMS)
     ? await readSkips(log, START)
     : await readSkipsInForce(log);
-  if (skips.has(eventKey(event))) throw new OperationRefused('that event is skipped already');
+  if (isSkipped(skips, event)) throw new OperationRefused('that event is skipped already');
   const refusal = tryDecode(event);
   if (!(refusal instanceof EventRefused))
     throw new OperationRefused(
       'that event can be read, so it blocks nothing: only events that cannot be read are skipped',
     );
-  const { kind, reason } = refusal;
-  return { position, stream, revision: Number(revision), type, data, kind, reason };
+  return { event, refusal };
 };
 
 /** Throws OperationRefused for an event of a newer version, unless `force`; `how` says how to skip it all the same. */

@@ -1,6 +1,6 @@
 import { tryDecode } from '../domain/codec.js';
 import { EventRefused } from '../domain/errors.js';
-import { NO_SKIPS, eventKey, type Skips } from '../domain/skips.js';
+import { isSkipped, NO_SKIPS, type Skips } from '../domain/skips.js';
 import { ownerOfStream } from '../domain/stream.js';
 import {
   type EventLog,
@@ -121,9 +121,9 @@ export class BlockedOwners {
   }
 
   async #isCurable(blocked: BlockedOwner): Promise<boolean> {
-    if (this.skips.has(eventKey(blocked))) return true;
     const stored = await eventIn(this.log, blocked);
-    return stored !== undefined && !(tryDecode(stored) instanceof EventRefused);
+    // Erased, it stands in nobody's way either.
+    return !stored || isSkipped(this.skips, stored) || !(tryDecode(stored) instanceof EventRefused);
   }
 
   /** Reads in the background; a failure is thrown by `catchUp`. */

@@ -1,7 +1,7 @@
 import { tryDecode } from '../domain/codec.js';
 import { EventRefused } from '../domain/errors.js';
 import { effectOf } from '../domain/plant.js';
-import { eventKey, type Skips } from '../domain/skips.js';
+import { isSkipped, type Skips } from '../domain/skips.js';
 import {
   ERASURES_STREAM,
   OPERATION_STREAMS,
@@ -76,7 +76,7 @@ export const blockedBy = (
 
 /** The change of an event to the lists, if any, or why it cannot be read. */
 export const changeOf = (stored: RecordedEvent, skips: Skips): RowChange | EventRefused | undefined => {
-  if (skips.size > 0 && skips.has(eventKey(stored))) return undefined;
+  if (isSkipped(skips, stored)) return undefined;
   const fact = tryDecode(stored);
   if (fact instanceof EventRefused) return fact;
   if (fact.kind !== 'plant') return undefined; // requests and operations are read from the log itself

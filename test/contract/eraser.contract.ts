@@ -2,10 +2,13 @@ import { expect, it } from '@jest/globals';
 import { leafOf } from '../../src/audit/leaf.js';
 import { leafHash } from '../../src/transparency/merkle.js';
 import { ERASURE_STEPS } from '../../src/erasure/eraser.js';
+import { plantStream } from '../../src/domain/stream.js';
 import { START } from '../../src/log/event-log.js';
+import { skipEvent } from '../../src/commands/record-rebuilds.js';
 import { type Generation } from '../../src/lists/read-model.js';
 import { verify } from '../../src/projection/verify.js';
-import { type ErasingStores, MARKER } from '../support/erasing-stores.js';
+import { appendRaw } from '../support/domain-stores.js';
+import { type ErasingStores, MARKER, now, operator } from '../support/erasing-stores.js';
 import { all } from '../support/log-events.js';
 import { until } from '../support/waiting.js';
 
@@ -66,6 +69,27 @@ export const eraserContract = (opened: () => ErasingStores, left: () => readonly
     expect(left()).toEqual([]);
     expect(await stores.listOf('bob')).toBe(bob);
     expect(await stores.recheck()).toBeUndefined();
+  });
+
+  it('erases also an owner of whom events were skipped, one of which adds a plant by its shape', async () => {
+    const stores = opened();
+    await stores.create(MARKER, 1);
+    await stores.create('bob', 1);
+    await appendRaw(stores.log, plantStream(MARKER, 1), 'PlantRenamed', {}, 0n);
+    await appendRaw(stores.log, plantStream(MARKER, 2), 'PlantImported', { id: 2, name: MARKER });
+    const { problems } = stores.startEraser();
+    const erasure = await stores.order(MARKER);
+    await until(() => problems.some((problem) => problem.includes('cannot be read')));
+    for (const id of [1, 2]) {
+      const event = await stores.log.readLast(plantStream(MARKER, id));
+      if (event) await skipEvent(stores.log, event, 'odd', operator, now);
+    }
+    await stores.finished(erasure);
+    expect(left()).toEqual([]);
+    await stores.signed();
+    expect(await stores.recheck()).toBeUndefined();
+    await stores.create(MARKER, 3);
+    expect(JSON.parse(await stores.listOf(MARKER))).toHaveLength(1);
   });
 
   it('joins an erasure of the same owner that is in progress', async () => {

@@ -298,7 +298,7 @@ describe('the commands of operators, beside a running service', () => {
         expect(good.stderr).toMatch(/^plants: that event can be read/);
         expect(unasked).toMatchObject({ status: 1, stdout: '' });
         expect(unasked.stderr).toMatch(
-          /^type +PlantWatered\ndata .*\\u\{9b\}31m.*\nrefused +unknown type.*\nSkipped, this owner cannot be erased.*\n.*--yes/m,
+          /^type +PlantWatered\ndata .*\\u\{9b\}31m.*\nrefused +unknown type.*\n.*--yes/m,
         );
 
         if (TERMINALS) {

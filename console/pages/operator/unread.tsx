@@ -117,8 +117,7 @@ const AskSkip = ({ event, onClose }: { readonly event: UnreadEvent; readonly onC
       </dl>
       <p>
         It stays in the log, and is left out of the lists: what it would have changed in them is not there. A
-        rebuild that looks again at skipped events undoes it. Its owner cannot be erased from then on: the
-        decision names the owner, and stays in the log.
+        rebuild that looks again at skipped events undoes it.
       </p>
       {isNewer && (
         <label class="check">

@@ -1,6 +1,6 @@
 import { type Command } from 'commander';
 import { type UnreadEvent, assertNotNewer } from '../../operations/skip-unread.js';
-import { OPERATION_STREAMS, ownerOfStream } from '../../domain/stream.js';
+import { OPERATION_STREAMS } from '../../domain/stream.js';
 import { confirm } from '../confirm.js';
 import { nonEmptyText } from '../arguments.js';
 import { shownData } from '../event-line.js';
@@ -21,8 +21,8 @@ export const define = (command: Command): void => {
       `
 The event is shown first. It stays in the log; a rebuild with --unskip looks at it again. The owner's list is brought
 up to date from the log and answered again, unless a later event cannot be read either. One that a newer version has
-written is refused: upgrade, and it is read. An owner of whom an event was left out cannot be erased: the decision names
-the stream, and stays. An unreadable event of an operation is ignored anyway; skipped, it is not warned of.
+written is refused: upgrade, and it is read. An unreadable event of an operation is ignored anyway; skipped, it is not
+warned of.
 
 Example:
   npx plants skip --position 00000000000000000042 --reason 'written by a test, ticket 123'
@@ -44,10 +44,6 @@ export const skip = async (operating: Operating, options: SkipOptions): Promise<
   const { position, reason, force = false } = options;
   const event = await operations.unread(position);
   process.stderr.write(shown(event));
-  if (ownerOfStream(event.stream) !== undefined)
-    process.stderr.write(
-      'Skipped, this owner cannot be erased, also not after plants rebuild --unskip: the decision names the stream, and stays in the log. If the owner may have to be erased, run a version that can read the event instead.\n',
-    );
   assertNotNewer(event, force, 'add --force');
   if (!(await confirm(operating, options, 'skip', 'skipped'))) return false;
   const { stream, revision } = await operations.skip({ position, reason, force });

@@ -3,7 +3,7 @@ import { pause } from '../../../src/runtime/pause.js';
 import { randomId, replaceRuntime } from '../../../src/runtime/runtime.js';
 import { isInProgress, readErasures } from '../../../src/erasure/erasures.js';
 import { orderErasure } from '../../../src/erasure/order.js';
-import { eventKey } from '../../../src/domain/skips.js';
+import { isSkipped } from '../../../src/domain/skips.js';
 import { ownerOfStream, plantStream, streamsOf } from '../../../src/domain/stream.js';
 import {
   type EventLog,
@@ -931,7 +931,7 @@ class Simulation {
     for await (const event of log.readStreamsFrom(
       [0, 1].flatMap((number) => streamsOf(`${STRANGE}${number}`)),
     )) {
-      if (event.type !== STRANGE_TYPE || skips.has(eventKey(event))) continue;
+      if (event.type !== STRANGE_TYPE || isSkipped(skips, event)) continue;
       await skipEvent(log, event, 'simulated', OPERATOR, () => this.world.current.wall());
       if (!all) return;
     }

@@ -16,6 +16,7 @@ import {
 } from '../../../src/lists/read-model.js';
 import { operationEvent, skipEvent } from '../../../src/commands/record-rebuilds.js';
 import { failing, Faults } from '../../support/domain-faults.js';
+import { known } from '../../support/domain-model.js';
 import { appendRaw, NOON, noon, run } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';
 import { sampleMetadata } from '../../support/log-events.js';
@@ -335,9 +336,10 @@ describe('the status', () => {
     await live(await office.answer());
     const stream = plantStream('anne', 1);
     await appendRaw(office.log, stream, 'PlantWatered', {});
-    await skipEvent(office.log, { stream, revision: 0n }, 'nobody\nwaters', OLGA, noon);
+    const event = known(await office.log.readLast(stream));
+    await skipEvent(office.log, event, 'nobody\nwaters', OLGA, noon);
     await status(office.desk());
-    expect(office.out).toContain(`skipped  event 0 of ${stream} by cli:olga at ${AT}: nobody`);
+    expect(office.out).toContain(`skipped  event 0 of ${event.id} by cli:olga at ${AT}: nobody`);
     const rebuild = 'again';
     await office.recorded({ type: 'RebuildRequested', data: { rebuild, rate: null, unskip: true } });
     await office.recorded({ type: 'RebuildPromoted', data: { rebuild, generation: 2, replaced: 1 } });

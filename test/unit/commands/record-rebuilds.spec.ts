@@ -55,7 +55,13 @@ const cancel = (by: Operator, only?: string): Promise<string> =>
 
 describe('the history of rebuilds', () => {
   const skip = (revision: bigint, by: Operator = olga) =>
-    skipEvent(faults.port, { stream: plantStream('anne', 1), revision }, 'odd', by, noon);
+    skipEvent(
+      faults.port,
+      { id: `id-${revision}`, stream: plantStream('anne', 1), revision },
+      'odd',
+      by,
+      noon,
+    );
   const skips = async () => [...(await readSkips(log, START))];
   const lost = () => failing(() => new WrongExpectedRevision('operation-rebuilds', 'none'));
 
@@ -142,12 +148,14 @@ describe('the history of rebuilds', () => {
   it('has both of two events that are skipped at the same time, from where one asks', async () => {
     faults.next(
       'append',
-      after(() => skipEvent(log, { stream: plantStream('anne', 1), revision: 7n }, 'odd', otto, noon)),
+      after(() =>
+        skipEvent(log, { id: 'id-7', stream: plantStream('anne', 1), revision: 7n }, 'odd', otto, noon),
+      ),
     );
     await skip(3n);
-    expect(await skips()).toEqual([`${plantStream('anne', 1)}@7`, `${plantStream('anne', 1)}@3`]);
+    expect(await skips()).toEqual(['id-7@7', 'id-3@3']);
     const [first] = await log.readStream(SKIPS_STREAM);
-    expect([...(await readSkips(log, first?.position ?? START))]).toEqual([`${plantStream('anne', 1)}@3`]);
+    expect([...(await readSkips(log, first?.position ?? START))]).toEqual(['id-3@3']);
   });
 
   it('passes over what does not belong there, and says so', async () => {
@@ -167,16 +175,16 @@ describe('the history of rebuilds', () => {
         reason: expect.stringMatching('belongs'),
       },
     ]);
-    await skipEvent(log, { stream: 'operation-rebuilds', revision: 0n }, 'odd', olga, noon);
+    await skipEvent(log, { id: 'id', stream: 'operation-rebuilds', revision: 0n }, 'odd', olga, noon);
     expect((await readRebuilds(log)).unread).toEqual([]);
   });
 
   it('has the decisions to skip that can be read, between others', async () => {
     const { position } = await appendRaw(log, 'operation-skips', 'EventSkipped', { stream: 7 });
     await skip(3n);
-    expect(await skips()).toEqual([`${plantStream('anne', 1)}@3`]);
+    expect(await skips()).toEqual(['id-3@3']);
     expect((await readSkipDecisions(log)).unread).toMatchObject([{ position, kind: 'invalid' }]);
-    await skipEvent(log, { stream: 'operation-skips', revision: 0n }, 'odd', olga, noon);
+    await skipEvent(log, { id: 'id', stream: 'operation-skips', revision: 0n }, 'odd', olga, noon);
     expect((await readSkipDecisions(log)).unread).toEqual([]);
   });
 });

