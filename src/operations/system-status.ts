@@ -108,11 +108,9 @@ export const SystemStatus = z
       .describe('Owners whose lists are not answered, since an event cannot be read.'),
     skipped: list(
       z.object({
-        stream: z
-          .string()
-          .meta({
-            description: 'Its stream; of an event of an owner its id, since the owner may be erased.',
-          }),
+        stream: z.string().meta({
+          description: 'Its stream; of an event of an owner its id, since the owner may be erased.',
+        }),
         revision: z.number(),
         reason: z.string(),
         by: z.string(),

@@ -874,7 +874,8 @@ class Simulation {
       ...(this.options.erases &&
         this.options.audits && {
           erase: () => {
-            const owner = `${DOOMED}${random.below(2)}`;
+            const isStrange = this.options.strangeEvents && random.chance(0.3);
+            const owner = `${isStrange ? STRANGE : DOOMED}${random.below(2)}`;
             return orderErasure(log, { erasure: randomId(), owner, reason: 'simulated' }, OPERATOR, now);
           },
         }),
@@ -916,7 +917,7 @@ class Simulation {
       {
         id: randomId(),
         type: STRANGE_TYPE,
-        data: { id: 1 },
+        data: random.chance(0.5) ? { id: 1 } : { id: 1, name: 'it is in the state tree' },
         metadata: {
           ...{ schemaVersion: 1, decidedAt: now().toISOString(), actor: { sub: 'newer' } },
           ...{ correlationId: 'newer', causationId: 'newer' },

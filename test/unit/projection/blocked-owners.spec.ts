@@ -1,7 +1,13 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { randomUUID } from 'node:crypto';
-import { plantStream } from '../../../src/domain/stream.js';
+import {
+  erasedStream,
+  ERASURES_STREAM,
+  erasureStream,
+  plantStream,
+  streamsOf,
+} from '../../../src/domain/stream.js';
 import { type EventLog, LogUnavailable, type Position, START } from '../../../src/log/event-log.js';
 import {
   type Generation,
@@ -14,13 +20,13 @@ import { type CaughtUp } from '../../../src/projection/blocked-owners.js';
 import { project, type ProjectOptions } from '../../../src/projection/projection.js';
 import { readRebuilds, readSkips, readSkipsInForce } from '../../../src/commands/read-rebuilds.js';
 import { skipsAfterOf } from '../../../src/commands/rebuilds.js';
-import { skipEvent } from '../../../src/commands/record-rebuilds.js';
+import { operationEvent, skipEvent } from '../../../src/commands/record-rebuilds.js';
 import { verify } from '../../../src/projection/verify.js';
 import { brokenOff, failing, failingAfterwards, Faults, inPieces } from '../../support/domain-faults.js';
 import { known } from '../../support/domain-model.js';
 import { appendRaw, catchUp, noon, run, Stores } from '../../support/domain-stores.js';
 import { createPlant, deletePlant } from '../../support/given.js';
-import { until } from '../../support/waiting.js';
+import { never, until } from '../../support/waiting.js';
 import { quickTime } from '../../support/quick-time.js';
 
 quickTime();
@@ -144,6 +150,22 @@ describe('an owner with an event that cannot be read', () => {
     await catchUp(log, model, generation);
     expect(await namesOf(ANNE)).toBe(position);
     expect(await namesOf(BERT)).toEqual(['1 his']);
+  });
+
+  it('is answered again once that event is erased: what an erasure takes may not be caught up yet', async () => {
+    const position = await bad(ANNE, 9);
+    await catchUp(log, model, generation);
+    const hash = Buffer.alloc(32).toString('base64');
+    const metadata = { schemaVersion: 1 };
+    const redacted = { position, id: randomUUID(), type: 'Erased', data: { leafHash: hash }, metadata };
+    const data = { erasure: 'e', events: 1, digest: hash };
+    const event = operationEvent(ERASURES_STREAM, undefined, { type: 'OwnerErased', data }, operator, noon());
+    const [subject, into] = [erasureStream('e'), erasedStream('e')];
+    const record = { stream: ERASURES_STREAM, expected: 'none', event } as const;
+    await log.erase({ prefixes: streamsOf(ANNE), subject, redacted: [redacted], into, record }, never());
+    await create(ANNE, 1, 'again');
+    await follow(isAnswered);
+    expect(await namesOf(ANNE)).toEqual(['1 again']);
   });
 
   it('can be written to, but for the plant with that event, until it is skipped', async () => {
