@@ -14,8 +14,12 @@ export interface Lane {
 
 const JEST = ['--experimental-vm-modules', '--no-warnings', 'node_modules/jest/bin/jest.js'];
 
-/** Jest's processes at a time: one more than cores, since tests now and then wait for other processes and disks. */
-export const WORKERS = `--maxWorkers=${availableParallelism() + 2}`;
+/** Jest's processes at a time: more than cores, since tests now and then wait for other processes and disks. */
+const workers = (more: number): string => `--maxWorkers=${availableParallelism() + more}`;
+/** For end-to-end tests, which have processes of their own. */
+const WORKERS = workers(1);
+/** For those of `npm test`. */
+export const QUICK_WORKERS = workers(2);
 
 /** The arguments of Node for Jest, which tells what it does by our reporter. */
 export const jest = (projects: readonly string[], ...more: readonly string[]): string[] => [
