@@ -1,7 +1,7 @@
 import { v5 as uuidV5 } from 'uuid';
 import { digestOfErased, hashInTree } from '../transparency/erased-events.js';
 import { type Hash } from '../transparency/merkle.js';
-import { isRemoval } from '../transparency/state.js';
+import { stateChangeOf } from '../transparency/state.js';
 import { pause } from '../runtime/pause.js';
 import { monotonicMs, nextTurn, untilTick } from '../runtime/runtime.js';
 import { encode, tryDecode, versionOf } from '../domain/codec.js';
@@ -284,7 +284,7 @@ export class Eraser {
         id,
         revision: event.revision,
         inLists: fact?.kind === 'plant' ? effectOf(fact.event).plant !== undefined : before,
-        inState: !isRemoval(event.data),
+        inState: stateChangeOf(event)?.value !== undefined,
       });
     }
     const present = [...plants].filter(([, { inLists, inState }]) => inLists || inState);

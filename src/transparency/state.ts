@@ -55,7 +55,7 @@ export const stateChangeOf = ({ stream, data, id }: StateEvent, head?: string): 
  * Tells whether an event in the stream of a plant removes it: its data has an id and no name. Any other data sets it. By
  * shape, so that whoever replays the log need not know the type, nor its version.
  */
-export const isRemoval = (data: unknown): boolean =>
+const isRemoval = (data: unknown): boolean =>
   isObject(data) && Object.hasOwn(data, 'id') && !Object.hasOwn(data, 'name');
 
 /** Beginning of an event's leaf, `{"data":…,"id":…`. Throws RangeError for data without a canonical form. */

@@ -11,6 +11,7 @@ import {
   picture,
 } from '../../support/browser.js';
 import { runCli } from '../../support/http-cli.js';
+import { known } from '../../support/domain-model.js';
 import { appendRaw } from '../../support/domain-stores.js';
 import { served } from '../../support/http-client.js';
 import { TestService } from '../../support/service.js';
@@ -157,7 +158,10 @@ describeInBrowser('the page of operators', () => {
 
   it('shows an event that cannot be read as it stands, and skips it once its position was typed', async () => {
     const stream = plantStream('<img src=x onerror=alert(1)>', 9);
-    const { position } = await service.writing((log) => appendRaw(log, stream, 'PlantWatered', { id: 9 }));
+    const { id, position } = await service.writing(async (log) => {
+      await appendRaw(log, stream, 'PlantWatered', { id: 9 });
+      return known(await log.readLast(stream));
+    });
     const page = await open();
     await page.getByRole('status').getByRole('heading', { name: '1 problem' }).waitFor();
     await page.getByText('the lists of 1 owner are not answered, for events that cannot be read').waitFor();
@@ -175,7 +179,7 @@ describeInBrowser('the page of operators', () => {
     await button(asked, 'Skip it').click();
     await well(page);
     await page.getByRole('table', { name: 'Events that were skipped' }).getByText('left out').waitFor();
-    await past(page, 'Skip of an event', 'olga', 'nobody waters here', `${stream}@0`).waitFor();
+    await past(page, 'Skip of an event', 'olga', 'nobody waters here', `${id}@0`).waitFor();
   });
 
   it('erases an owner whose name was typed twice, and says when it is over', async () => {
