@@ -292,7 +292,7 @@ export class Eraser {
     if (total === 0) return { last, isBegun };
     let done = 0;
     onDeleted({ done, total });
-    const by = { actor: ERASER.actor, correlationId: erasure };
+    const by = { ...ERASER, correlationId: erasure };
     const deleteNext = async (): Promise<void> => {
       for (let next = present.pop(); next; next = present.pop()) {
         const [stream, { id, revision }] = next;

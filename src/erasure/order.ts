@@ -117,8 +117,8 @@ const assertReason = (reason: string, owner: string): void => {
 };
 
 /**
- * Throws OperationRefused where an event of the owner was left out: that decision names its stream, and stands among those
- * about others, so that it cannot be erased; and what the log throws.
+ * Throws OperationRefused where version 1.0.0 has left out an event of the owner: its decision names the stream, and stands
+ * among those about others, so that it cannot be erased; and what the log throws.
  */
 export const assertNoSkip = async (log: EventLog, owner: string): Promise<void> => {
   const { decisions } = await readSkipDecisions(log);

@@ -18,8 +18,6 @@ const JEST = ['--experimental-vm-modules', '--no-warnings', 'node_modules/jest/b
 const workers = (more: number): string => `--maxWorkers=${availableParallelism() + more}`;
 /** For end-to-end tests, which have processes of their own. */
 const WORKERS = workers(1);
-/** For those of `npm test`. */
-export const QUICK_WORKERS = workers(2);
 
 /** The arguments of Node for Jest, which tells what it does by our reporter. */
 export const jest = (projects: readonly string[], ...more: readonly string[]): string[] => [
@@ -46,6 +44,9 @@ const SERVERS = 'e2e: eventstoredb + redis';
 
 /** Jest's projects that are part of `npm test`. */
 export const QUICK = ['unit + contract', 'journeys: sqlite + sqlite', 'journeys: eventstoredb + redis'];
+
+/** The arguments of Node for them. */
+export const QUICK_TESTS = jest(QUICK, workers(2));
 
 /** The quickest first: `--within` takes them in this order. */
 export const LANES: readonly Lane[] = [

@@ -6,7 +6,7 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, rmSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { temporaryFolder } from '../support/temporary-folder.js';
-import { jest, QUICK, QUICK_WORKERS } from './lanes.js';
+import { QUICK_TESTS } from './lanes.js';
 
 /** The longest installation of a version by npm, in milliseconds. */
 const INSTALL_MS = 300_000;
@@ -23,7 +23,7 @@ try {
   });
   if (installed.status !== 0) throw new Error(`npm did not bring ${name}@${version}: ${installed.stderr}`);
   const bin = join(folder, 'node_modules', name, 'bin');
-  const { status } = spawnSync(join(bin, 'node'), jest(QUICK, QUICK_WORKERS), {
+  const { status } = spawnSync(join(bin, 'node'), QUICK_TESTS, {
     env: { ...process.env, PATH: `${bin}${delimiter}${process.env.PATH ?? ''}` },
     stdio: 'inherit',
   });

@@ -2,7 +2,7 @@
  * `npm test`: checks of the source and, beside them, the tests that answer soon. Says what it does, and how long each
  * part took. `npm run test:all` has the rest.
  */
-import { jest, QUICK, QUICK_WORKERS } from './lanes.js';
+import { QUICK, QUICK_TESTS } from './lanes.js';
 import { duration, forgetFailures, type Ran, repeatFailures, run, summarize } from './run.js';
 
 /** Scripts of package.json, one after the other. */
@@ -34,7 +34,7 @@ const began = performance.now();
 process.stderr.write(`${CHECKS.join(', ')} and tests (${QUICK.join(', ')}), side by side\n`);
 const [checks, tests] = await Promise.all([
   checkAll(),
-  run('tests', process.execPath, jest(QUICK, QUICK_WORKERS), { limitMinutes: LIMIT_MINUTES }),
+  run('tests', process.execPath, QUICK_TESTS, { limitMinutes: LIMIT_MINUTES }),
 ]);
 repeatFailures();
 const all = [...checks, tests];

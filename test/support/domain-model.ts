@@ -66,7 +66,7 @@ export const anyString = fc.string({
       '🪴',
       '\0',
     ),
-    fc.string({ unit: anyCharacter, minLength: 1, maxLength: 1 }),
+    anyCharacter,
   ),
   maxLength: 12,
 });

@@ -106,10 +106,7 @@ describe.each([
   });
 
   it('is good exactly where it is short, well-formed and free of control characters', () => {
-    const unit = fc.oneof(
-      fc.string({ unit: anyCharacter, minLength: 1, maxLength: 1 }),
-      fc.constantFrom('\uD800', '\0', '\u0080', '\u00A0', '🪴'),
-    );
+    const unit = fc.oneof(anyCharacter, fc.constantFrom('\uD800', '\0', '\u0080', '\u00A0', '🪴'));
     fc.assert(
       fc.property(fc.string({ unit, maxLength: 210 }), (text) => {
         const codePoints = Array.from(text, (character) => character.codePointAt(0) ?? 0);
