@@ -7,14 +7,12 @@ export interface Eta {
 }
 
 /**
- * The duration of verifying, as a multiple of building: it reads the same log and compares rows instead of writing them.
- * Measured on both kinds of stores (docs/performance.md). Only the first estimate: progress replaces it.
+ * The duration of verifying, as a multiple of building: it folds the same log into temporary lists and compares. Measured
+ * beside requests: 0.9 over SQLite, 0.55 on servers. Only the first estimate: progress replaces it.
  */
-const VERIFYING = 0.4;
+const VERIFYING = 0.7;
 
-/**
- * The rate of building is measured over the last so many milliseconds, since it changes with the load.
- */
+/** The rate of building is measured over the last so many milliseconds, since it changes with the load. */
 const WINDOW_MS = 10_000;
 
 /** The work of building so far. Work is counted as the log counts distances. */

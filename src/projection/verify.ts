@@ -80,7 +80,7 @@ export interface VerifyOptions {
 }
 
 /** Of the time of a verification, the share of folding; the rest is comparing. Measured. */
-const FOLDING = 0.8;
+const FOLDING = 0.9;
 
 /** The interval at which progress is reported at most, in milliseconds: there may be 20,000 steps in a second. */
 const REPORT_EVERY_MS = 50;
@@ -91,8 +91,8 @@ const MAX_DIFFERENCES = 20;
 /** Rows of one read: a millisecond's work, for the store and to compare them. */
 const PAGE = 200;
 
-/** Events that are folded in one step: three milliseconds of the event loop. */
-const FOLDED_AT_ONCE = 200;
+/** Events that are folded in one step: a millisecond of the event loop. */
+const FOLDED_AT_ONCE = 50;
 
 /** The interval at which a page is read again that is behind the fold, in milliseconds. */
 const LOOK_EVERY_MS = 50;

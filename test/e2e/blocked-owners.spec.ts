@@ -7,7 +7,7 @@ import { appendRaw } from '../support/domain-stores.js';
 import { runCli } from '../support/http-cli.js';
 import { type Answer, HttpClient, problemIn, served } from '../support/http-client.js';
 import { STORES } from '../support/stores-of-this-run.js';
-import { until } from '../support/waiting.js';
+import { until, untilSeen } from '../support/waiting.js';
 
 /** Two owners of one partition, with names that are unique on a shared server. */
 const ANNE = `anne ${randomUUID()}`;
@@ -44,14 +44,11 @@ describe('an event that cannot be read', () => {
   const plants = (...args: string[]) => runCli(args, http.service.env);
 
   /** Her list, once it is answered: the line of the log may tell of the generation that a rebuild has replaced. */
-  const caughtUp = async (): Promise<Answer> => {
-    let answer = await http.list('', { token: annes });
-    await until(async () => {
-      answer = await http.list('', { token: annes });
-      return answer.status === 200;
-    });
-    return answer;
-  };
+  const caughtUp = (): Promise<Answer> =>
+    untilSeen(
+      () => http.list('', { token: annes }),
+      ({ status }) => status === 200,
+    );
 
   /** The list of the one is not answered, that of the other is. */
   const asStated = async (ids: readonly number[], client = http): Promise<void> => {

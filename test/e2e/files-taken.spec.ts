@@ -3,6 +3,7 @@ import { copyFileSync, existsSync, lstatSync, renameSync, rmSync } from 'node:fs
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { activeLists } from '../support/damaged-lists.js';
+import { known } from '../support/domain-model.js';
 import { ROUNDS, told, WAYS } from '../support/files-taken.js';
 import { TestService } from '../support/service.js';
 import { STORES } from '../support/stores-of-this-run.js';
@@ -126,7 +127,7 @@ const casesOf = (store: string): [file: string, way: string, take: (file: string
 /** As `cp` does: with the other store's file, which is an SQLite database, too. */
 const writtenOver = (file: string): void => {
   const data = file.endsWith('tree.db') ? dirname(file) : dirname(dirname(file));
-  copyFileSync(file.endsWith('tree.db') ? activeLists(data) : join(data, 'tree.db'), file);
+  copyFileSync(file.endsWith('tree.db') ? known(activeLists(data)) : join(data, 'tree.db'), file);
 };
 
 /** Removes a file or folder, as an operator would who follows the message. */
@@ -172,7 +173,7 @@ const cases = ROUNDS > 1 ? it.concurrent : it;
     async (name, way, take) => {
       await rounds(name, way, async (house) => {
         const since = house.service.logged.length;
-        const file = `${activeLists(house.service.dataDir)}${name.slice('lists'.length)}`;
+        const file = `${known(activeLists(house.service.dataDir))}${name.slice('lists'.length)}`;
         take(file);
         const says = /lists\/\d+\.db(-wal|-shm)? was .*: nothing that was acknowledged is lost/;
         await house.until(

@@ -10,7 +10,7 @@ import { HttpClient } from '../support/http-client.js';
 import { LogOfLeaves } from '../support/log-of-leaves.js';
 import { TestService } from '../support/service.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
-import { until } from '../support/waiting.js';
+import { untilSeen } from '../support/waiting.js';
 import { startWitness, type WitnessProcess } from '../support/witness-process.js';
 
 /** Go and golang.org/x/mod, which a machine that compiles no Go hardly has; `npm run test:all -- --lane foreign` wants them. */
@@ -51,17 +51,11 @@ const TILE = 256;
     const sizeOf = (note: string): number => Number(note.split('\n')[1]);
 
     /** A checkpoint of at least so many events that both have cosigned. */
-    const cosignedOf = async (events: number): Promise<string> => {
-      let note = '';
-      await until(
-        async () => {
-          note = await text('/log/checkpoint');
-          return sizeOf(note) >= events && parseNote(note).signatures.length === 3;
-        },
-        () => note,
+    const cosignedOf = (events: number): Promise<string> =>
+      untilSeen(
+        () => text('/log/checkpoint'),
+        (note) => sizeOf(note) >= events && parseNote(note).signatures.length === 3,
       );
-      return note;
-    };
 
     const create = async (id: number): Promise<string> => {
       const { status, headers } = await http.create(

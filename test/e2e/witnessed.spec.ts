@@ -12,7 +12,7 @@ import { HttpClient } from '../support/http-client.js';
 import { TestService } from '../support/service.js';
 import { STORES } from '../support/stores-of-this-run.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
-import { until } from '../support/waiting.js';
+import { until, untilSeen } from '../support/waiting.js';
 import { startWitness, type WitnessProcess } from '../support/witness-process.js';
 import { proven } from '../support/verified.js';
 
@@ -61,13 +61,11 @@ describe('a service with a witness', () => {
     );
     expect(created.status).toBe(201);
     const [, path = ''] = /<(.*)>/.exec(String(created.headers.link)) ?? [];
-    let text = '';
     // The auditor may have to read a long log first, which others have written.
-    await until(async () => {
-      const answer = await http.send({ path: resolved(path, '/plants'), token });
-      ({ text } = answer);
-      return answer.status === 200;
-    });
+    const { text } = await untilSeen(
+      () => http.send({ path: resolved(path, '/plants'), token }),
+      ({ status }) => status === 200,
+    );
     return JSON.parse(text) as Receipt;
   };
 

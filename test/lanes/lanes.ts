@@ -136,7 +136,7 @@ export const LANES: readonly Lane[] = [
   },
   {
     name: 'rebuild',
-    what: 'lists while 200,000 events are rebuilt',
+    what: 'lists while 200,000 events are rebuilt; wants a machine with nothing else to do',
     minutes: 5,
     run: spec(EMBEDDED, 'rebuild-load'),
     env: { REBUILD_EVENTS: '200000' },

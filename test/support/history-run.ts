@@ -193,7 +193,9 @@ class History implements Stage {
       this.#nextLock = this.#ended + this.#lockPause();
       return;
     }
-    const database = new DatabaseSync(activeLists(this.service.dataDir));
+    const lists = activeLists(this.service.dataDir);
+    if (lists === undefined) return; // they were taken away, and none are built yet: after the next operation
+    const database = new DatabaseSync(lists);
     try {
       database.exec('BEGIN IMMEDIATE');
     } catch {

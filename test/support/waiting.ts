@@ -28,5 +28,18 @@ export const until = async (
   }
 };
 
+/** What `look` gives, once that `isSo`. Throws as `until`. */
+export const untilSeen = async <Seen>(
+  look: () => Promise<Seen>,
+  isSo: (seen: Seen) => boolean,
+): Promise<Seen> => {
+  let seen = await look();
+  await until(
+    async () => isSo(seen) || isSo((seen = await look())),
+    () => [String(isSo), seen],
+  );
+  return seen;
+};
+
 /** A signal that never aborts. */
 export const never = (): AbortSignal => new AbortController().signal;

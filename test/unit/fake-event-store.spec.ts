@@ -12,7 +12,7 @@ import {
 } from '@eventstore/db-client';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { FakeEventStore } from '../support/eventstore/fake-event-store.js';
-import { until } from '../support/waiting.js';
+import { until, untilSeen } from '../support/waiting.js';
 
 const event = (type = 'Noted', data: Record<string, unknown> = { text: 'green' }) =>
   jsonEvent({ type, data });
@@ -158,11 +158,10 @@ describe('the server', () => {
     });
     expect(result.nextExpectedRevision).toBe(2n);
     // A real server undeletes the stream a moment after it has answered.
-    let found: ResolvedEvent[] = [];
-    await until(async () => {
-      found = await all(client.readStream(back)).catch(() => []);
-      return found.length > 0;
-    });
+    const found = await untilSeen(
+      () => all(client.readStream(back)).catch((): ResolvedEvent[] => []),
+      ({ length }) => length > 0,
+    );
     expect(typesOf(found)).toEqual(['After']);
   });
 

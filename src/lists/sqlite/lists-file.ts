@@ -11,10 +11,10 @@ import { ListsWrites } from './lists-writes.js';
 import { upkeep } from '../../log/sqlite/upkeep.js';
 
 /**
- * The size of the write-ahead log at which it is emptied, in bytes: moving its pages takes some 3 ms of the event loop.
+ * The size of the write-ahead log at which it is emptied, in bytes: moving its pages and cutting it take a millisecond each.
  * While somebody reads an old state it cannot be emptied, and is tried again after as much more.
  */
-const WAL_BYTES = 4 * 1024 * 1024;
+const WAL_BYTES = 1024 * 1024;
 
 /** A generation whose file this process only reads. */
 export class SeenFile {

@@ -12,7 +12,7 @@ import { runCli } from '../../support/http-cli.js';
 import { HttpClient } from '../../support/http-client.js';
 import { TestService } from '../../support/service.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
-import { until } from '../../support/waiting.js';
+import { until, untilSeen } from '../../support/waiting.js';
 import { startWitness, type WitnessProcess } from '../../support/witness-process.js';
 import { trustOf } from '../../support/verified.js';
 
@@ -70,12 +70,8 @@ describeInBrowser('an auditor in the console', () => {
   /** The first checkpoint that covers all of the log as it is now. */
   const signed = async (): Promise<string> => {
     const events = (await service.events()).length;
-    let note = '';
-    await until(async () => {
-      note = (await http.send({ path: '/log/checkpoint' })).text;
-      return Number(note.split('\n')[1]) >= events;
-    });
-    return note;
+    const checkpoint = async (): Promise<string> => (await http.send({ path: '/log/checkpoint' })).text;
+    return untilSeen(checkpoint, (note) => Number(note.split('\n')[1]) >= events);
   };
 
   const open = async (path: string, options?: Parameters<TestBrowser['page']>[1]): Promise<Page> => {

@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, it } from '@jest/globals';
 import { request } from 'node:http';
 import { type Answer, problemIn, served, ofThisTest } from '../../support/http-client.js';
 import { TestService } from '../../support/service.js';
-import { until } from '../../support/waiting.js';
+import { until, untilSeen } from '../../support/waiting.js';
 
 const LINES = { 'content-type': 'application/x-ndjson' };
 
@@ -128,15 +128,14 @@ it('has a bounded number of imports in progress, those that are still arriving a
   };
   const attempt = (as: string): Promise<Answer> =>
     one.send({ method: 'POST', path: '/plants/import', headers: LINES, body: '{}', token: as });
-  const refusal = async (as: string): Promise<Answer> => {
-    let answer = await attempt(as);
-    await until(async () => {
-      beginRefusedAgain();
-      answer = await attempt(as);
-      return answer.status !== 200;
-    });
-    return answer;
-  };
+  const refusal = (as: string): Promise<Answer> =>
+    untilSeen(
+      () => {
+        beginRefusedAgain();
+        return attempt(as);
+      },
+      ({ status }) => status !== 200,
+    );
   const owners = await Promise.all(Array.from({ length: 11 }, (_, index) => one.token(`owner ${index}`)));
   const [first = '', ...others] = owners;
   arriving.push(begin(first), begin(first));

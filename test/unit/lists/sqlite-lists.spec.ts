@@ -192,7 +192,7 @@ describe('lists in a folder', () => {
     const walBytes = (): number => statSync(at1('1.db-wal')).size;
     let applies = 0;
     for (let round = 0; round < 2; round += 1) {
-      for (; walBytes() < 4 * 1024 * 1024; applies += 1)
+      for (; walBytes() < 1024 * 1024; applies += 1)
         await model.apply(generation, plants(applies, applies + 1));
       await until(() => walBytes() === 0);
     }
