@@ -50,7 +50,7 @@ const WAIT_LOOK_MS = 50;
 const LOOK_AGAIN_MS = 30_000;
 
 /** Deletions at a time: they share their fsyncs, and hold up others' lists by few commands (docs/performance.md). */
-const DELETES_AT_ONCE = 8;
+const DELETES_AT_ONCE = 32;
 
 /** Events that are hashed, or get a redacted event, in one turn of the event loop: two milliseconds. */
 const EVENTS_A_TURN = 50;

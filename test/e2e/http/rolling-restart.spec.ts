@@ -22,7 +22,8 @@ const CHECK_EVERY_MS = 1_000;
 /** The time of one restart, in milliseconds: many of them take longer than other tests may. */
 const RESTART_MS = 15_000;
 
-const SETTINGS = { ROLES: 'api,projector', LOG_LEVEL: 'info', DRAIN_MS: '' };
+// Lists wait for long: what is tested is that none fails, and not how fast this machine starts a process.
+const SETTINGS = { ROLES: 'api,projector', LOG_LEVEL: 'info', DRAIN_MS: '', WRITE_WAIT_MS: '10000' };
 
 // On embedded stores one process does everything: a restart is a pause.
 const onServers = STORES === 'servers' ? it : it.skip;

@@ -186,7 +186,7 @@ describe('the erasure of an owner', () => {
   });
 
   it('tells how many plants it has deleted', async () => {
-    for (let id = 1; id <= 9; id++) await stores.create(MARKER, id); // one more than are deleted at a time
+    for (let id = 1; id <= 33; id++) await stores.create(MARKER, id); // one more than are deleted at a time
     const append = stores.log.append.bind(stores.log);
     const seen: unknown[] = [];
     const { eraser } = stores.startEraser();
@@ -195,9 +195,9 @@ describe('the erasure of an owner', () => {
       return append(stream, ...rest);
     };
     await stores.finished(await stores.order(MARKER));
-    expect([seen[0], seen[8]]).toEqual([
-      { done: 0, total: 9 },
-      { done: 1, total: 9 }, // begun as soon as one had ended
+    expect([seen[0], seen[32]]).toEqual([
+      { done: 0, total: 33 },
+      { done: 1, total: 33 }, // begun as soon as one had ended
     ]);
   });
 

@@ -248,7 +248,7 @@ describe('a projector that compares the lists with the log by itself', () => {
       // The lease may change hands on a slow machine: the process that compares has it.
       await until(() => ['live', 'standby'].includes(projector.status.state));
     }
-    await until(() => verified.length === 1 && states.length > 5);
+    await until(() => verified.length > 0 && states.length > 5); // twice where the lease has changed hands meanwhile
     expect(states).not.toContain('standby');
   });
 });
