@@ -1,7 +1,7 @@
 import { type Page } from 'playwright-core';
 import { type TestBrowser } from './browser.js';
 import { type TestService } from './service.js';
-import { until } from './waiting.js';
+import { untilSeen } from './waiting.js';
 
 interface Opened {
   readonly owner?: string;
@@ -54,13 +54,8 @@ export class Beside {
 
   /** The proof of the list, as the service gives it once it is signed. */
   async proof(): Promise<string> {
-    let proof = '';
-    await until(async () => {
-      const answer = await fetch(`${this.service.url}/log/list`, { headers: this.headers });
-      proof = await answer.text();
-      return answer.ok;
-    });
-    return proof;
+    const ask = () => fetch(`${this.service.url}/log/list`, { headers: this.headers });
+    return (await untilSeen(ask, ({ ok }) => ok)).text();
   }
 
   async list(): Promise<unknown> {

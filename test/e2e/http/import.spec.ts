@@ -100,13 +100,9 @@ describe('POST /plants/import', () => {
         .map(({ stream }) => Number(stream.split('/')[1])),
     );
     for (const id of ids) expect(stored).toContain(id);
-    let last = linesOf(await send(plants(0, 5_000), owner)).at(-1);
-    await until(async () => {
-      // The first import may still be letting go of its place.
-      if (last?.done !== true) last = linesOf(await send(plants(0, 5_000), owner)).at(-1);
-      return last?.done === true;
-    });
-    expect(last).toMatchObject({ refused: 0, left: 0 });
+    const again = async () => linesOf(await send(plants(0, 5_000), owner)).at(-1);
+    // The first import may still be letting go of its place.
+    expect(await untilSeen(again, (last) => last?.done === true)).toMatchObject({ refused: 0, left: 0 });
   });
 });
 
