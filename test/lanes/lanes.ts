@@ -15,7 +15,7 @@ export interface Lane {
 const JEST = ['--experimental-vm-modules', '--no-warnings', 'node_modules/jest/bin/jest.js'];
 
 /** Jest's processes at a time: more than cores, since tests now and then wait for other processes and disks. */
-const workers = (more: number): string => `--maxWorkers=${availableParallelism() + more}`;
+export const workers = (more: number): string => `--maxWorkers=${availableParallelism() + more}`;
 /** For end-to-end tests, which have processes of their own. */
 const WORKERS = workers(1);
 

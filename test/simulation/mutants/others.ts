@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { cpSync, rmSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { jest, workers } from '../../lanes/lanes.js';
 import { type PlantedFault, PLANTED_FAULTS, whilePlanted } from './mutants.js';
 
 /**
@@ -24,17 +25,11 @@ const WAIT_LIMIT_MS = 15_000;
 const firstFailure = (tests: string, fault = ''): string | undefined => {
   const { status, stdout, stderr } = spawnSync(
     process.execPath,
-    [
-      ...[
-        '--experimental-vm-modules',
-        '--no-warnings',
-        'node_modules/jest/bin/jest.js',
-        '--bail',
-        '--forceExit',
-      ],
-      ...['--selectProjects', 'unit + contract', '--testPathPatterns', tests],
-      `--testTimeout=${3 * WAIT_LIMIT_MS}`,
-    ],
+    jest(
+      ['unit + contract'],
+      ...['--bail', '--forceExit', workers(2), `--testTimeout=${3 * WAIT_LIMIT_MS}`],
+      ...['--testPathPatterns', tests],
+    ),
     {
       ...{ cwd: root, encoding: 'utf8', timeout: LIMIT_MS, maxBuffer: 2 ** 28 },
       env: {
