@@ -18,6 +18,7 @@ import {
 } from '../../../src/domain/stream.js';
 import { type EventLog, LogUnavailable, type RecordedEvent, START } from '../../../src/log/event-log.js';
 import { sha256 } from '../../../src/transparency/crypto.js';
+import { MACHINE } from '../../../src/runtime/runtime.js';
 import { operationEvent } from '../../../src/commands/record-rebuilds.js';
 import { type Random, randomOf } from '../../support/altered/kind.js';
 import { Faults } from '../../support/domain-faults.js';
@@ -26,6 +27,7 @@ import { ErasingStores, MARKER, now, operator } from '../../support/erasing-stor
 import { all } from '../../support/log-events.js';
 import { alterFile } from '../../support/past-triggers.js';
 import { LONG_MS, quickTime } from '../../support/quick-time.js';
+import { replaceParts } from '../../support/replaced-runtime.js';
 import { until } from '../../support/waiting.js';
 import { eraserContract } from '../../contract/eraser.contract.js';
 
@@ -214,20 +216,20 @@ describe('the erasure of an owner', () => {
     expect(stores.filesWith(MARKER)).not.toEqual([]);
   });
 
-  it('cancels an order that was interrupted before it said whose it is', async () => {
+  it.each([
+    ['', -61_000],
+    [', also where the time of day was set back since', 3_600_000],
+  ])('cancels an order that was interrupted before it said whose it is%s', async (_when, orderedMs) => {
     const erasure = randomUUID();
     const data = { erasure, ownerHash: ownerHash(Buffer.alloc(32), MARKER), reason: 'r' };
     const started = { type: 'ErasureStarted', data } as const;
-    const event = operationEvent(
-      ERASURES_STREAM,
-      undefined,
-      started,
-      operator,
-      new Date(Date.now() - 61_000),
-    );
+    const orderedAt = new Date(Date.now() + orderedMs);
+    const event = operationEvent(ERASURES_STREAM, undefined, started, operator, orderedAt);
     await stores.log.append(ERASURES_STREAM, 'none', [event]);
     stores.startEraser();
+    if (orderedMs > 0) replaceParts({ monotonicMs: () => MACHINE.monotonicMs() * 600 }); // a minute in a tenth of a second
     await until(async () => (await readErasures(stores.log)).all[0]?.state === 'cancelled');
+    quickTime();
   });
 
   it('refuses writes of an owner who is being erased, and of nobody else', async () => {
