@@ -33,9 +33,9 @@ export const untilSeen = async <Seen>(
   look: () => Promise<Seen>,
   isSo: (seen: Seen) => boolean,
 ): Promise<Seen> => {
-  let seen = await look();
+  let seen!: Seen;
   await until(
-    async () => isSo(seen) || isSo((seen = await look())),
+    async () => isSo((seen = await look())),
     () => [String(isSo), seen],
   );
   return seen;

@@ -18,7 +18,6 @@ import {
 } from '../../../src/domain/stream.js';
 import { type EventLog, LogUnavailable, type RecordedEvent, START } from '../../../src/log/event-log.js';
 import { sha256 } from '../../../src/transparency/crypto.js';
-import { MACHINE } from '../../../src/runtime/runtime.js';
 import { operationEvent } from '../../../src/commands/record-rebuilds.js';
 import { type Random, randomOf } from '../../support/altered/kind.js';
 import { Faults } from '../../support/domain-faults.js';
@@ -27,11 +26,8 @@ import { ErasingStores, MARKER, now, operator } from '../../support/erasing-stor
 import { all } from '../../support/log-events.js';
 import { alterFile } from '../../support/past-triggers.js';
 import { LONG_MS, quickTime } from '../../support/quick-time.js';
-import { replaceParts } from '../../support/replaced-runtime.js';
 import { until } from '../../support/waiting.js';
 import { eraserContract } from '../../contract/eraser.contract.js';
-
-quickTime();
 
 /** So many of each run of the suite; docs/erasure.md says how to run more. */
 const ALTERATIONS = Number(process.env.TEST_ALTERATIONS ?? 28);
@@ -42,6 +38,7 @@ const OLD_EVENTS = 36;
 describe('the erasure of an owner', () => {
   let stores: ErasingStores;
   beforeEach(async () => {
+    quickTime();
     stores = await ErasingStores.open();
   });
   afterEach(() => stores.remove());
@@ -227,9 +224,8 @@ describe('the erasure of an owner', () => {
     const event = operationEvent(ERASURES_STREAM, undefined, started, operator, orderedAt);
     await stores.log.append(ERASURES_STREAM, 'none', [event]);
     stores.startEraser();
-    if (orderedMs > 0) replaceParts({ monotonicMs: () => MACHINE.monotonicMs() * 600 }); // a minute in a tenth of a second
+    if (orderedMs > 0) quickTime(600); // a minute in a tenth of a second
     await until(async () => (await readErasures(stores.log)).all[0]?.state === 'cancelled');
-    quickTime();
   });
 
   it('refuses writes of an owner who is being erased, and of nobody else', async () => {
