@@ -11,7 +11,7 @@ AFTER_EVENT = re.compile(r',"hash":"(%s)","index":%s(?:,"proof":%s)?\}' % (HASH,
 PLANT, STATE = re.compile(r'plant-([^/]*)/(0|-?[1-9][0-9]{0,15})'), 'plants-state/v1 '
 ERASED = re.compile(r'\{"data":\{"leafHash":"(%s)"\},"id":"[0-9a-f-]{36}","metadata":\{"schemaVersion":1\},"revision":%s,'
     r'"stream":"erased-[0-9a-f-]{36}","type":"Erased"\}' % (HASH, INTEGER))  # docs/erasure.md
-LIST, MAX_LIST = b'{"format":"plants-list","version":1,', 67108864
+LIST, MAX_LIST = b'{"format":"plants-list","version":', 67108864
 SIBLINGS = r'\[(?:{0}(?:,{0})*)?\]'.format(r'\{"bit":(?:0|[1-9][0-9]{0,2}),"hash":"%s"\}' % HASH)
 BESIDE = re.compile(r'\{"left":%s,"right":%s\}' % (SIBLINGS, SIBLINGS))  # the plants of one owner in the state
 BLOCK, END = re.compile(r'\{"block":%s,"proof":%s\}' % (INTEGER, HASHES)), re.compile(r'\{"end":%s\}' % INTEGER)
@@ -124,17 +124,20 @@ def checkpoint(note, vkeys, witnesses=(), required=0):  # C2SP signed-note and t
     states = [from_base64(line[len(STATE):]) for line in text.split('\n')[3:] if line.startswith(STATE)]
     need(len(states) < 2 and all(len(one) == 32 for one in states), 'its state root is none')
     return origin, int(size), from_base64(root), states[0] if states else None
-
+def checkpoints(proof, vkeys, demand):  # version 2: the cosignatures are on another note than the state root
+    need(type(proof['version']) is Number and proof['version'] == '12'['cosigned' in proof], 'it is of another version')
+    first, last = checkpoint(proof['checkpoint'], vkeys), checkpoint(proof.get('cosigned', proof['checkpoint']), vkeys, *demand)
+    return need(first[:3] == last[:3], 'another checkpoint is cosigned') or first
 def check(lines, vkeys, older, at, demand):  # at: the line and the event that it is at, for whoever catches what is thrown
     at[0], size, ended, owner, whole = 0, None, None, None, False
     for at[0], raw in enumerate(lines, 1):
         need(len(raw) <= MAX_LINE + 1 and raw.endswith(b'\n') and not ended, 'it is too long, cut off, or one too many')
         text = raw[:-1].decode()
         if size is None:
-            header = parse(text, 'checkpoint format from version ' + ('owner' if '"owner":' in text else 'before'))
-            numbers = type(header['version']) is type(header['from']) is Number
-            need(numbers and (header['format'], header['version']) == ('plants-bundle', '1'), 'this is no bundle')
-            origin, total, root, state = checkpoint(header['checkpoint'], vkeys, *demand)
+            names = ('owner' if '"owner":' in text else 'before') + ' cosigned' * ('"cosigned":' in text)
+            header = parse(text, 'checkpoint format from version ' + names)
+            need(type(header['from']) is Number and header['format'] == 'plants-bundle', 'this is no bundle')
+            origin, total, root, state = checkpoints(header, vkeys, demand)
             next = start = unproven = int(header['from'])
             owner, before, events, block, erased = header.get('owner'), header.get('before', []), 0, None, {}
             need(owner is None or type(owner) is str, 'this is no header')
@@ -215,7 +218,7 @@ def check_list(text, vkeys, demand):  # one page of the plants of one owner: doc
     def id_in(id):
         need(type(id) is Number and re.fullmatch('-?' + INTEGER, id) and abs(int(id)) < 2 ** 53, 'an id is none')
         return int(id)
-    origin, size, _, state = checkpoint(proof['checkpoint'], vkeys, *demand)
+    origin, size, _, state = checkpoints(proof, vkeys, demand)
     need(state, 'its checkpoint commits to no state')
     need(all(type(plant['event']['id']) is str for plant in plants), 'an event has no id')
     prefix = sha256(quoted(owner).encode())

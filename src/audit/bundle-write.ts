@@ -95,16 +95,17 @@ export async function* bundleOf(
   signal: AbortSignal,
 ): AsyncGenerator<string, Bundled, undefined> {
   const proven = owner === undefined ? undefined : await provenOf(store, owner);
-  const note =
-    (proven?.signed ?? (await store.latestCheckpoint()))?.note ??
-    (altered ? await lastRecorded(log) : undefined);
+  const signed = proven?.signed ?? (await store.latestCheckpoint());
+  const note = signed?.note ?? (altered ? await lastRecorded(log) : undefined);
   if (note === undefined)
     throw new ExportRefused('no checkpoint has been signed yet: run a service with the role auditor first');
   const checkpoint = readCheckpoint(note);
   const { size } = checkpoint;
   const tree = new StoredNodes(store, size);
   const from = await firstIndex(log, store, asked, size);
-  const bundle = { checkpoint: note + cosignatures(note), from };
+  const [stateNote, cosigned] = [signed?.stateNote, note + cosignatures(note)];
+  const isApart = stateNote !== undefined && cosigned !== note;
+  const bundle = { checkpoint: stateNote ?? cosigned, ...(isApart ? { cosigned } : {}), from };
   const before = owner === undefined ? await tree.subtreesBefore(from) : undefined;
   const running = before && new GrowingTree({ size: from, hashes: Buffer.concat(before) });
   const owned =

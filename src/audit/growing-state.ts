@@ -129,9 +129,12 @@ const faultOf = async (
 };
 
 /** The state root of a stored checkpoint; undefined where it has none, or cannot be read: signing finds that out. */
-export const stateRootOf = ({ note }: Pick<SignedCheckpoint, 'note'>): Hash | undefined =>
+export const stateRootOf = ({
+  note,
+  stateNote = note,
+}: Pick<SignedCheckpoint, 'note' | 'stateNote'>): Hash | undefined =>
   orElse(
-    () => parseCheckpoint(parseNote(note).text).stateRoot,
+    () => parseCheckpoint(parseNote(stateNote).text).stateRoot,
     [NoteRefused],
     () => undefined,
   );

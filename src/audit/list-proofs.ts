@@ -69,7 +69,8 @@ export class ListProofs {
       isLast: part.isLast,
       plants,
       proof: part.proof,
-      checkpoint: note,
+      checkpoint: signed.stateNote ?? note,
+      cosigned: signed.stateNote && by ? note : undefined,
       ...(by ? { witnesses: by.map(({ key }) => keyName(key)) } : {}),
     });
     await this.#verify(text);
@@ -178,14 +179,14 @@ const partOf = (
 };
 
 /** A list proof as text, in one line. */
-const listProofText = ({ proof, isLast, plants, witnesses, ...list }: ListProof): string => {
+const listProofText = ({ proof, isLast, plants, cosigned, witnesses, ...list }: ListProof): string => {
   const siblings = (of: readonly Sibling[]) => of.map(({ bit, hash }) => ({ bit, hash: toBase64(hash) }));
   const { left, right } = proof;
   const before = 'before' in proof && proof.before;
   const instead = 'instead' in proof && proof.instead;
   return JSON.stringify({
     format: 'plants-list',
-    version: 1,
+    version: cosigned === undefined ? 1 : 2,
     owner: list.owner,
     after: list.after,
     last: isLast,
@@ -195,6 +196,7 @@ const listProofText = ({ proof, isLast, plants, witnesses, ...list }: ListProof)
     left: siblings(left),
     right: siblings(right),
     checkpoint: list.checkpoint,
+    cosigned,
     witnesses,
   });
 };

@@ -64,8 +64,8 @@ export class LogAltered extends Error {
  * raises the alarm.
  */
 export class PublishedTree {
-  /** The last note whose signature was verified, so that not every request for a tile verifies it. */
-  #verified: string | undefined;
+  /** The last checkpoint whose signatures were verified, so that not every request for a tile verifies them. */
+  #verified: SignedCheckpoint | undefined;
 
   constructor(
     private readonly log: EventLog,
@@ -91,7 +91,8 @@ export class PublishedTree {
   async checkpoint(): Promise<SignedCheckpoint> {
     const latest = await this.store.latestCheckpoint();
     if (!latest) throw new NotSignedYet('no checkpoint has been signed yet');
-    if (latest.note !== this.#verified) await this.#verify(latest);
+    const { note, stateNote } = latest;
+    if (note !== this.#verified?.note || stateNote !== this.#verified.stateNote) await this.#verify(latest);
     return latest;
   }
 
@@ -101,7 +102,13 @@ export class PublishedTree {
       await this.store.raise({ ...broken(fault), raisedAt: this.now().toISOString() });
       throw new LogAltered(`the stored checkpoint of size ${checkpoint.size} is not the one that was signed`);
     }
-    this.#verified = checkpoint.note;
+    this.#verified = checkpoint;
+  }
+
+  /** The note of the last checkpoint that has the root of its state, where it has one. Throws as `checkpoint`. */
+  async stateNote(): Promise<string> {
+    const { note, stateNote = note } = await this.checkpoint();
+    return stateNote;
   }
 
   /** The last checkpoint that was signed, with the cosignatures that it has. Throws as `checkpoint`. */

@@ -31,10 +31,12 @@ export const signTree = async (
   const found = await rootToSign(store, key, tree, size, last);
   if (typeof found === 'string') return { fault: found };
   const { root } = found;
-  const note = signCheckpoint({ origin: key.name, size, root, stateRoot: state.root }, key);
+  const checkpoint = { origin: key.name, size, root };
+  const note = signCheckpoint(checkpoint, key);
+  const stateNote = signCheckpoint({ ...checkpoint, stateRoot: state.root }, key);
   const signedAt = now();
-  await store.saveCheckpoint({ size, root, note, signedAt });
-  return { checkpoint: { size, signedAt } }; // without root and note: this is logged
+  await store.saveCheckpoint({ size, root, note, stateNote, signedAt });
+  return { checkpoint: { size, signedAt } }; // without root and notes: this is logged
 };
 
 /** The root of the first `size` leaves, or why they are no extension of the last ones that were signed. */

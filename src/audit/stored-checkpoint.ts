@@ -5,26 +5,28 @@ import { isSame } from '../transparency/bytes.js';
 import { NoteRefused, parseNote, type VerifierKey, verifyNote } from '../transparency/note.js';
 
 /**
- * Why a stored checkpoint is not the one that was signed; undefined where nothing speaks against it. Its text has to be
+ * Why a stored checkpoint is not the one that was signed; undefined where nothing speaks against it. Its notes have to be
  * of the size and root that it is stored with, and a signature that names one of these keys has to be by that key. One
  * that names none of them is of a key that was replaced, which only who has kept that key can verify; not where the
  * checkpoint is of more than `recordedFrom` events, since the log records each key that has signed since.
  */
 export const faultOfCheckpoint = (
-  { size, root, note }: SignedCheckpoint,
+  { size, root, note, stateNote }: SignedCheckpoint,
   keys: readonly VerifierKey[],
   recordedFrom = Infinity,
 ): string | undefined => {
   try {
-    const { text, signatures } = parseNote(note);
-    const signed = parseCheckpoint(text);
-    if (signed.size !== size || !isSame(signed.root, root))
-      return `the checkpoint of ${size} is not the one that was signed`;
-    if (
-      size > recordedFrom ||
-      signatures.some(({ name, id }) => keys.some((key) => key.name === name && key.id === id))
-    )
-      verifyNote(note, keys);
+    for (const stored of stateNote === undefined ? [note] : [note, stateNote]) {
+      const { text, signatures } = parseNote(stored);
+      const signed = parseCheckpoint(text);
+      if (signed.size !== size || !isSame(signed.root, root))
+        return `the checkpoint of ${size} is not the one that was signed`;
+      if (
+        size > recordedFrom ||
+        signatures.some(({ name, id }) => keys.some((key) => key.name === name && key.id === id))
+      )
+        verifyNote(stored, keys);
+    }
     return undefined;
   } catch (error) {
     if (!(error instanceof NoteRefused)) throw error;

@@ -75,6 +75,11 @@ export interface SignedCheckpoint {
   readonly root: Uint8Array;
   /** The signed note (C2SP tlog-checkpoint). */
   readonly note: string;
+  /**
+   * The same checkpoint with the state root below it, in a note of its own: witnesses refuse checkpoints of more than three
+   * lines. Absent where `note` has the line, as those of version 1.0 have, or there was no state.
+   */
+  readonly stateNote?: string | undefined;
   /** RFC 3339, UTC. */
   readonly signedAt: string;
 }

@@ -9,7 +9,7 @@ import { type RangeProof, type Sibling } from './range-proof.js';
  * (docs/audit.md, docs/check.py). Every line is RFC 8785 canonical JSON, so there is one way to write it:
  *
  * - the header `{"before":[…],"checkpoint":"…","format":"plants-bundle","from":0,"version":1}`, with `owner` instead
- *   of `before` where the events are those of one owner;
+ *   of `before` where the events are those of one owner, and as version 2 with `cosigned` behind `checkpoint`;
  * - for each event `{"event":{…},"hash":"…","index":0}`: the bytes of `event`, as they stand, are the leaf. With an
  *   owner, `proof` is its inclusion proof;
  * - without an owner, after the last event of each 256 `{"block":0,"proof":[…]}`: proves the hash over these 256;
@@ -31,11 +31,11 @@ export const BLOCK_LEVEL = 8;
 
 const FORMAT = 'plants-bundle';
 
-const VERSION = 1;
-
 export interface BundleHeader {
   /** The signed checkpoint that all of it is proven against. */
   readonly checkpoint: string;
+  /** The note of the same checkpoint that is cosigned: version 2. Without it the cosignatures stand on `checkpoint`. */
+  readonly cosigned?: string | undefined;
   /** No event before this index is in the bundle; without an owner it is the index of the first one. */
   readonly from: number;
   /** Only events of this owner's plants and requests; without one all of them, up to the checkpoint's size. */
@@ -99,9 +99,10 @@ const list = (hashes: readonly Hash[]): string =>
   `[${hashes.map((hash) => `"${toBase64(hash)}"`).join(',')}]`;
 
 /** The first line, without its newline. The keys are in canonical order. */
-export const headerLine = ({ checkpoint, from, owner, before }: BundleHeader): string =>
-  `{${before ? `"before":${list(before)},` : ''}"checkpoint":${JSON.stringify(checkpoint)},"format":"${FORMAT}"` +
-  `,"from":${from}${owner === undefined ? '' : `,"owner":${JSON.stringify(owner)}`},"version":${VERSION}}`;
+export const headerLine = ({ checkpoint, cosigned, from, owner, before }: BundleHeader): string =>
+  `{${before ? `"before":${list(before)},` : ''}"checkpoint":${JSON.stringify(checkpoint)}` +
+  `${cosigned === undefined ? '' : `,"cosigned":${JSON.stringify(cosigned)}`},"format":"${FORMAT}","from":${from}` +
+  `${owner === undefined ? '' : `,"owner":${JSON.stringify(owner)}`},"version":${cosigned === undefined ? 1 : 2}}`;
 
 /** An event's line, without its newline. */
 export const eventLine = ({ leaf, hash, index, proof }: Omit<EventLine, 'kind'>): string =>
@@ -140,12 +141,14 @@ const END = new RegExp(`^\\{"end":${NUMBER}\\}$`);
 /** Reads the first line. Gives the reason where it is none, as a part of a sentence. */
 export const parseHeader = (text: string): BundleHeader | string => {
   const parsed = jsonIn(text);
-  const { format, version, checkpoint, from, owner, before } = isObject(parsed) ? parsed : {};
+  const { format, version, checkpoint, cosigned, from, owner, before } = isObject(parsed) ? parsed : {};
   if (format !== FORMAT) return 'this is no bundle: its first line does not say so';
-  if (version !== VERSION) return `this is a bundle of another version than ${VERSION}: use a newer program`;
+  if (version !== 1 && version !== 2)
+    return 'this is a bundle of another version than 1 and 2: use a newer program';
   const hashes = Array.isArray(before) ? before.map(parseHash) : undefined;
   const header = {
     checkpoint: typeof checkpoint === 'string' ? checkpoint : '',
+    ...(typeof cosigned === 'string' ? { cosigned } : {}),
     from: typeof from === 'number' ? from : -1,
     ...(typeof owner === 'string' ? { owner } : {}),
     ...(hashes?.every((hash) => hash !== undefined) ? { before: hashes } : {}),

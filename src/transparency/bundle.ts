@@ -247,7 +247,7 @@ export class BundleCheck {
   async #begin(text: string): Promise<void> {
     const header = parseHeader(text);
     if (typeof header === 'string') throw this.refusal(header);
-    const { checkpoint, signed } = await this.#openCheckpoint(header.checkpoint);
+    const { checkpoint, signed } = await this.#openCheckpoint(header);
     const { from, owner, before = [] } = header;
     if (from > checkpoint.size)
       throw this.refusal(`it begins at event ${from} of a tree of ${checkpoint.size}`);
@@ -269,9 +269,12 @@ export class BundleCheck {
     this.#compareRoots(this.#begun);
   }
 
-  async #openCheckpoint(note: string): Promise<Pick<Begun, 'checkpoint' | 'signed'>> {
+  async #openCheckpoint({
+    checkpoint: note,
+    cosigned,
+  }: BundleHeader): Promise<Pick<Begun, 'checkpoint' | 'signed'>> {
     return about('its checkpoint', async () => {
-      const checkpoint = await openSigned(note, this.trust.keys);
+      const checkpoint = await openSigned(note, this.trust.keys, cosigned);
       return { checkpoint, signed: await cosignedBy(checkpoint, this.trust) };
     });
   }

@@ -8,7 +8,7 @@ import { encodeOwner, KEY_BYTES, ownerPrefix, plantKey, plantValue } from './sta
 import { type TrieEntry } from './trie.js';
 
 /** Beginning of a list proof, by which `plants check` knows it. */
-export const LIST_PROOF_BEGINS = '{"format":"plants-list","version":1,';
+export const LIST_PROOF_BEGINS = '{"format":"plants-list","version":';
 
 /** The most plants of one list proof: those of a page. */
 export const MAX_LISTED = 1_000;
@@ -30,8 +30,10 @@ export interface ListProof {
   readonly plants: readonly ListedPlant[];
   /** An owner's page, or that there is no plant of this owner. */
   readonly proof: PageProof | AbsenceProof;
-  /** The signed note, with the cosignatures that it has. */
+  /** The signed note with the state root. */
   readonly checkpoint: string;
+  /** The note of the same checkpoint that is cosigned: version 2. Without it the cosignatures stand on `checkpoint`. */
+  readonly cosigned?: string | undefined;
   /** As in a receipt. */
   readonly witnesses?: readonly string[];
 }
@@ -47,7 +49,9 @@ export const verifyListProof = (text: string, trust: Trust): Promise<ProvenList 
   verdictOf(async () => {
     const list = parseListProof(text);
     const { owner, after, isLast, plants, proof } = list;
-    const checkpoint = await about('its checkpoint', () => openSigned(list.checkpoint, trust.keys));
+    const checkpoint = await about('its checkpoint', () =>
+      openSigned(list.checkpoint, trust.keys, list.cosigned),
+    );
     const { stateRoot } = checkpoint;
     if (!stateRoot) throw new ProofRefused('its checkpoint commits to no state');
     const prefix = ownerPrefix(encodeOwner(owner));
@@ -73,13 +77,16 @@ const valueOf = ({ id, event }: ListedPlant): Hash => {
 /** Reads the text of a list proof. Throws ProofRefused, which names what it is no list proof for. */
 const parseListProof = (text: string): ListProof => {
   const parsed = text.startsWith(LIST_PROOF_BEGINS) ? jsonIn(text) : undefined;
-  if (!isObject(parsed)) throw new ProofRefused('this is not a list proof of version 1');
-  const { owner, after, last, plants, before, instead, left, right, checkpoint } = parsed;
+  if (!isObject(parsed) || (parsed.version !== 1 && parsed.version !== 2))
+    throw new ProofRefused('this is not a list proof of version 1 or 2');
+  const { owner, after, last, plants, before, instead, left, right, checkpoint, cosigned } = parsed;
   if (typeof owner !== 'string' || !owner.isWellFormed()) throw wrong('owner');
   if (after !== undefined && !isId(after)) throw wrong('after');
   if (typeof last !== 'boolean') throw wrong('last');
   if (!Array.isArray(plants) || plants.length > MAX_LISTED) throw wrong('plants');
   if (typeof checkpoint !== 'string') throw wrong('checkpoint');
+  if (cosigned !== undefined && typeof cosigned !== 'string') throw wrong('cosigned');
+  if ((cosigned !== undefined) !== (parsed.version === 2)) throw wrong('cosigned');
   const listed = plants.map((plant, at) => listedPlant(plant) ?? refuse(`plants, ${at}`));
   const range = { left: siblingsIn(left, 'left'), right: siblingsIn(right, 'right') };
   const isAbsent = before === undefined && listed.length === 0;
@@ -89,7 +96,7 @@ const parseListProof = (text: string): ListProof => {
   const proof = isAbsent
     ? { ...range, instead: instead === undefined ? undefined : insteadIn(instead) }
     : { ...range, before: before === undefined ? undefined : beforeIn(before, prefix) };
-  return { owner, after, isLast: last, plants: listed, proof, checkpoint };
+  return { owner, after, isLast: last, plants: listed, proof, checkpoint, cosigned };
 };
 
 const listedPlant = (plant: unknown): ListedPlant | undefined => {

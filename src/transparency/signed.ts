@@ -17,6 +17,7 @@ export interface Trust {
 
 /** A checkpoint whose log's signature was verified. */
 export interface OpenedCheckpoint extends Checkpoint {
+  /** The one with the cosignatures. */
   readonly note: string | Uint8Array;
   /** The log's key; undefined where no keys were given. */
   readonly signedBy: VerifierKey | undefined;
@@ -43,14 +44,20 @@ export interface Signed {
 
 /**
  * Reads a checkpoint and verifies that one of the log's keys has signed it, under the name of the log; not who cosigned
- * it. Rejects with NoteRefused.
+ * it. `cosigned`: the note of the same checkpoint without the state root, where the cosignatures stand on that. Rejects
+ * with Refused.
  */
 export const openSigned = async (
   note: string | Uint8Array,
   keys: readonly VerifierKey[],
+  cosigned?: string,
 ): Promise<OpenedCheckpoint> => {
   const { checkpoint, signedBy } = await verifiedLater((verify) => openNote(note, keys, verify));
-  return { ...checkpoint, note, signedBy };
+  if (cosigned === undefined) return { ...checkpoint, note, signedBy };
+  const { origin, size, root } = await openSigned(cosigned, keys);
+  if (origin !== checkpoint.origin || size !== checkpoint.size || !isSame(root, checkpoint.root))
+    throw new Refused('the note that is cosigned is another checkpoint');
+  return { ...checkpoint, note: cosigned, signedBy };
 };
 
 /** Verifies who cosigned a checkpoint. Rejects with NoteRefused where these are too few, or a cosignature is not by its witness. */

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { cosignaturesOf } from '../../src/transparency/cosignature.js';
 import { keyName, parseNote, parseVerifierKey, type VerifierKey } from '../../src/transparency/note.js';
+import { verifyListProof } from '../../src/transparency/list-proof.js';
 import { type Receipt, verifyReceipt } from '../../src/transparency/receipt.js';
 import { type SystemStatus } from '../../src/operations/system-status.js';
 import { CliProcess } from '../support/cli-process.js';
@@ -78,6 +79,20 @@ describe('a service with a witness', () => {
         verifyReceipt(JSON.stringify(receipt), { keys: [key], witnesses: [witness.key], required: 1 }),
       );
     }
+  });
+
+  it('proves a list by a checkpoint that it has cosigned', async () => {
+    const created = await http.create({ id: 9, name: 'n9', tag: '' }, { token });
+    const path = `/log/list?position=${String(created.headers['plants-position'])}`;
+    const { text } = await untilSeen(
+      () => http.send({ path, token }),
+      ({ status }) => status === 200,
+    );
+    expect(JSON.parse(text)).toMatchObject({ version: 2, witnesses: [keyName(witness.key)] });
+    const trust = { keys: [key], witnesses: [witness.key], required: 1 };
+    const list = await proven(verifyListProof(text, trust));
+    expect(list.plants.map(({ id }) => id)).toContain(9);
+    expect(list.cosignedBy).toHaveLength(1);
   });
 
   it('shows the cosignatures with its checkpoint, in its status and in its metrics', async () => {

@@ -106,8 +106,11 @@ export class AuditedLog {
     const tree = await this.grow();
     const root = new GrowingTree(tree).root();
     const stateRoot = await this.#stateRoot();
-    const note = signCheckpoint({ origin: key.name, size: tree.size, root, stateRoot }, key);
-    await this.tree.saveCheckpoint({ size: tree.size, root, note, signedAt: '2026-01-31T12:00:00.000Z' });
+    const checkpoint = { origin: key.name, size: tree.size, root };
+    const note = signCheckpoint(checkpoint, key);
+    const stateNote = signCheckpoint({ ...checkpoint, stateRoot }, key);
+    const signedAt = '2026-01-31T12:00:00.000Z';
+    await this.tree.saveCheckpoint({ size: tree.size, root, note, stateNote, signedAt });
     return note;
   }
 

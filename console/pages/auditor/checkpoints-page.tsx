@@ -10,17 +10,24 @@ import { allows } from '../../session.js';
 import { explained, trust, trustNow } from '../../trust.js';
 import { Alarms } from './alarms.js';
 import { Compare } from './compare.js';
-import { lastCheckpoint } from './tree.js';
+import { lastCheckpoint, lastState } from './tree.js';
 
 interface Shown {
   readonly note: string;
   readonly result: Signed | Refusal;
+  /** Of the note with the state root: it may be of a later checkpoint. */
+  readonly state: Signed | Refusal;
 }
 
 const read = async (): Promise<Shown> => {
-  const note = await lastCheckpoint();
+  const [note, stateNote] = await Promise.all([lastCheckpoint(), lastState()]);
   // Cosignatures are shown, and none is required: the newest checkpoint may still wait for its witnesses.
-  return { note, result: await verifyCheckpoint(note, { ...trustNow(), required: 0 }) };
+  const trusted = { ...trustNow(), required: 0 };
+  return {
+    note,
+    result: await verifyCheckpoint(note, trusted),
+    state: await verifyCheckpoint(stateNote, trusted),
+  };
 };
 
 const CheckpointsPage = () => {
@@ -70,7 +77,7 @@ const CheckpointsPage = () => {
   );
 };
 
-const Last = ({ shown: { note, result } }: { readonly shown: Shown }) => (
+const Last = ({ shown: { note, result, state } }: { readonly shown: Shown }) => (
   <section class="card" aria-label="The last checkpoint">
     <h2>The last checkpoint</h2>
     <Verdict result={result}>When this was signed, the log held exactly these events, in this order.</Verdict>
@@ -81,9 +88,7 @@ const Last = ({ shown: { note, result } }: { readonly shown: Shown }) => (
           <code>{result.root}</code>
         </dd>
         <dt>State root</dt>
-        <dd>
-          {result.stateRoot === undefined ? <span class="faint">none</span> : <code>{result.stateRoot}</code>}
-        </dd>
+        <dd>{state.verdict === 'refused' ? state.reason : <code>{state.stateRoot}</code>}</dd>
       </dl>
     )}
     <details>

@@ -26,6 +26,9 @@ const publicText = async (path: string, query: Readonly<Record<string, string>> 
 /** The last checkpoint: a signed note, with its cosignatures. */
 export const lastCheckpoint = (): Promise<string> => publicText('log/checkpoint');
 
+/** The last checkpoint with the root of its state: a signed note, without cosignatures. */
+export const lastState = (): Promise<string> => publicText('log/state');
+
 /** The size in a checkpoint, by any signer; undefined for what is none. */
 export const sizeOf = (note: string): number | undefined => {
   const [, digits = ''] = note.split('\n');

@@ -76,6 +76,12 @@ const LATER_TABLES = `
   ) STRICT;
 `;
 
+/** The note with the state root, in a column that files of before lack. */
+const addStateNote = (db: Database): void => {
+  if (!db.prepare("SELECT 1 FROM pragma_table_info('checkpoints') WHERE name = 'state_note'").get())
+    db.exec('ALTER TABLE checkpoints ADD COLUMN state_note TEXT');
+};
+
 /** Advice for a file that cannot be used: it holds signatures that cannot be made again. */
 export const keepAdvice = (file: string): string =>
   `keep a copy of ${file}, which holds the checkpoints that were signed, and see docs/audit.md`;
@@ -104,6 +110,7 @@ export const openTreeFile = (file: string, log: string): Database =>
         );
       }
       db.exec(LATER_TABLES);
+      addStateNote(db);
       const { root, next, hash } = EMPTY_TRIE;
       db.prepare(
         'INSERT INTO state (only, size, position, root, next, hash) VALUES (1, 0, ?, ?, ?, ?) ON CONFLICT DO NOTHING',

@@ -53,7 +53,8 @@ const HASH_BYTES = 32;
 
 /** The queries and writes of a connection. They throw SQLite's errors. */
 const prepare = (db: Database) => {
-  const checkpoints = 'SELECT size, root, note, signed_at AS signedAt FROM checkpoints';
+  const checkpoints =
+    'SELECT size, root, note, state_note AS stateNote, signed_at AS signedAt FROM checkpoints';
   const marks = 'SELECT idx AS "index", before FROM marks';
   return {
     state: stateReader(db),
@@ -63,9 +64,9 @@ const prepare = (db: Database) => {
     tile: prepareRows<{ hashes: Uint8Array }>(db, 'SELECT hashes FROM tiles WHERE level = ? AND idx = ?'),
     markOfIndex: prepareRows<Mark>(db, `${marks} WHERE idx <= ? ORDER BY idx DESC LIMIT 1`),
     markOfPosition: prepareRows<Mark>(db, `${marks} WHERE before < ? ORDER BY before DESC LIMIT 1`),
-    latest: prepareRows<SignedCheckpoint>(db, `${checkpoints} ORDER BY size DESC LIMIT 1`),
-    at: prepareRows<SignedCheckpoint>(db, `${checkpoints} WHERE size = ?`),
-    from: prepareRows<SignedCheckpoint>(db, `${checkpoints} WHERE size >= ? ORDER BY size LIMIT 1`),
+    latest: prepareRows<CheckpointRow>(db, `${checkpoints} ORDER BY size DESC LIMIT 1`),
+    at: prepareRows<CheckpointRow>(db, `${checkpoints} WHERE size = ?`),
+    from: prepareRows<CheckpointRow>(db, `${checkpoints} WHERE size >= ? ORDER BY size LIMIT 1`),
     scrubbed: prepareRows<{ erasures: number }>(db, 'SELECT erasures FROM scrubbed'),
     alarm: prepareRows<{ number: number; text: string }>(
       db,
@@ -74,7 +75,9 @@ const prepare = (db: Database) => {
     putTree: db.prepare('UPDATE tree SET size = ?, position = ?, hashes = ?'),
     putTile: db.prepare('REPLACE INTO tiles (level, idx, hashes) VALUES (?, ?, ?)'),
     putMark: db.prepare('INSERT INTO marks (idx, before) VALUES (?, ?)'),
-    putCheckpoint: db.prepare('INSERT INTO checkpoints (size, root, note, signed_at) VALUES (?, ?, ?, ?)'),
+    putCheckpoint: db.prepare(
+      'INSERT INTO checkpoints (size, root, note, state_note, signed_at) VALUES (?, ?, ?, ?, ?)',
+    ),
     putAlarm: db.prepare('INSERT INTO alarms (text) VALUES (?)'),
     liftAlarm: db.prepare('UPDATE alarms SET lifted_at = ?, lifted_by = ?, reason = ? WHERE number = ?'),
     putScrubbed: db.prepare('REPLACE INTO scrubbed (only, erasures) VALUES (1, ?)'),
@@ -156,7 +159,7 @@ class SqliteTreeStore extends TreeStore {
     return this.#read(({ markOfPosition }) => markOfPosition.get(position));
   }
 
-  saveCheckpoint({ size, root, note, signedAt }: SignedCheckpoint): Promise<void> {
+  saveCheckpoint({ size, root, note, stateNote, signedAt }: SignedCheckpoint): Promise<void> {
     return this.#write('FULL', (prepared) => {
       const alarm = alarmOf(prepared.alarm.get());
       if (alarm) throw new AlarmStands(alarm.message);
@@ -166,20 +169,20 @@ class SqliteTreeStore extends TreeStore {
         throw new TreeMoved(
           `a checkpoint of size ${size} is not the next one: the tree has the size ${leaves}, the last checkpoint ${signed ?? 'none'}`,
         );
-      prepared.putCheckpoint.run(size, root, note, signedAt);
+      prepared.putCheckpoint.run(size, root, note, stateNote ?? null, signedAt);
     });
   }
 
   latestCheckpoint(): Promise<SignedCheckpoint | undefined> {
-    return this.#read(({ latest }) => latest.get());
+    return this.#read(({ latest }) => checkpointOf(latest.get()));
   }
 
   checkpoint(size: number): Promise<SignedCheckpoint | undefined> {
-    return this.#read(({ at }) => at.get(size));
+    return this.#read(({ at }) => checkpointOf(at.get(size)));
   }
 
   checkpointFrom(size: number): Promise<SignedCheckpoint | undefined> {
-    return this.#read(({ from }) => from.get(size));
+    return this.#read(({ from }) => checkpointOf(from.get(size)));
   }
 
   raise(alarm: Alarm): Promise<void> {
@@ -272,6 +275,11 @@ class SqliteTreeStore extends TreeStore {
 }
 
 const treeNow = ({ tree }: Prepared): StoredTree => tree.get() as StoredTree;
+
+type CheckpointRow = Omit<SignedCheckpoint, 'stateNote'> & { readonly stateNote: string | null };
+
+const checkpointOf = (row: CheckpointRow | undefined): SignedCheckpoint | undefined =>
+  row && { ...row, stateNote: row.stateNote ?? undefined };
 
 const alarmOf = (row: { readonly text: string } | undefined): Alarm | undefined =>
   row && (JSON.parse(row.text) as Alarm);

@@ -68,7 +68,9 @@ const sibling = z.object({ bit: z.int().min(0).max(319), hash: base64 });
 const LogListProof = z
   .object({
     format: z.literal('plants-list'),
-    version: z.literal(1),
+    version: z
+      .literal([1, 2])
+      .meta({ description: '2 where `cosigned` is there: another note than `checkpoint` is cosigned.' }),
     owner: z.string(),
     after: z.int().optional().meta({ description: 'Only plants with greater ids are listed.' }),
     last: z.boolean().meta({ description: 'Whether no plant of the owner comes after the page.' }),
@@ -90,7 +92,11 @@ const LogListProof = z
       .meta({ description: 'Where the owner has no plant: what is in the state beside it.' }),
     left: z.array(sibling),
     right: z.array(sibling),
-    checkpoint: z.string().meta({ description: 'The signed checkpoint (C2SP tlog-checkpoint).' }),
+    checkpoint: z.string().meta({ description: 'The signed checkpoint, with the state root.' }),
+    cosigned: z
+      .string()
+      .optional()
+      .meta({ description: 'The same checkpoint without the state root, with its cosignatures.' }),
     witnesses: z.array(z.string()).optional().meta({ description: 'As in a receipt.' }),
   })
   .meta({
@@ -173,6 +179,17 @@ export const logRoutes = {
     description: 'A signed note (C2SP tlog-checkpoint). `plants audit-key` prints what it is verified with.',
     types: 'any',
     answers: { 200: { description: 'The checkpoint.', headers: CACHING, content: { 'text/plain': TEXT } } },
+    problems: ['not_signed_yet', 'tree_unavailable', 'log_altered'],
+  },
+  readState: {
+    method: 'GET',
+    path: '/log/state',
+    scope: 'no token',
+    summary: 'Get the signed state root of the last checkpoint',
+    description:
+      'The last checkpoint in a note of its own, with the root of the state below it (docs/state-tree.md).',
+    types: 'any',
+    answers: { 200: { description: 'The note.', headers: CACHING, content: { 'text/plain': TEXT } } },
     problems: ['not_signed_yet', 'tree_unavailable', 'log_altered'],
   },
   readEntries: {

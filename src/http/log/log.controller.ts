@@ -61,6 +61,13 @@ export class LogController {
     return note;
   }
 
+  @Handles(logRoutes.readState)
+  async state(_asked: Asked<typeof logRoutes.readState>, reply: FastifyReply): Promise<string> {
+    const note = await this.tree.stateNote();
+    reply.header('cache-control', MOMENT).type('text/plain; charset=utf-8');
+    return note;
+  }
+
   @HandlesAndSends(logRoutes.readEntries)
   async entries({ request }: Asked<typeof logRoutes.readEntries>, reply: FastifyReply): Promise<void> {
     const tile = await this.#tile(request);

@@ -79,6 +79,20 @@ describe('/log', () => {
     expect(headers['cache-control']).toBe('public, max-age=1');
   });
 
+  it('publishes the root of its state, signed in a note of its own', async () => {
+    const { status, text, headers } = await get('/log/state');
+    expect([status, headers['content-type'], headers['cache-control']]).toEqual([
+      200,
+      'text/plain; charset=utf-8',
+      'public, max-age=1',
+    ]);
+    const { size, root, stateRoot } = openCheckpoint(text, key.name, [key]);
+    const tree = new GrowingTree();
+    for (const event of (await http.service.events()).slice(0, size)) tree.append(leafHash(leafOf(event)));
+    expect(Buffer.from(root)).toEqual(Buffer.from(tree.root()));
+    expect(stateRoot).toHaveLength(32);
+  });
+
   it('publishes the tiles that this root is made of, and to auditors the entries', async () => {
     const { checkpoint, events } = await covering();
     const { size } = checkpoint;

@@ -107,6 +107,7 @@ describe('/openapi.json', () => {
       'readPlant: GET /plants/{id}',
       'readPlantHistory: GET /plants/{id}/history',
       'readReceipt: GET /log/receipt',
+      'readState: GET /log/state',
       'readStatus: GET /operations/status',
       'readTile: GET /log/tile/{level}/{path}',
       'readUnread: GET /operations/skips/{position}',
@@ -193,7 +194,7 @@ describe('/openapi.json', () => {
     ]);
     const open = operations.filter(({ security = [] }) => security.length === 0);
     expect(open.map(({ operationId }) => operationId).sort()).toEqual(
-      ['live', 'ready', 'proveConsistency', 'readCheckpoint', 'readTile'].sort(),
+      ['live', 'ready', 'proveConsistency', 'readCheckpoint', 'readState', 'readTile'].sort(),
     );
   });
 

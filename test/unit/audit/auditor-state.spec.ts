@@ -6,7 +6,8 @@ import { LogAltered, PublishedTree } from '../../../src/audit/published-tree.js'
 import { type Checkpoint, openCheckpoint, signCheckpoint } from '../../../src/transparency/checkpoint.js';
 import { plantKey, PlantsState, stateChangeOf } from '../../../src/transparency/state.js';
 import { START } from '../../../src/log/event-log.js';
-import { type StoredState, TreeMoved } from '../../../src/audit/tree-store.js';
+import { type SignedCheckpoint, type StoredState, TreeMoved } from '../../../src/audit/tree-store.js';
+import { parseNote } from '../../../src/transparency/note.js';
 import { PackedChanges } from '../../../src/transparency/packed-changes.js';
 import { sha256 } from '../../../src/transparency/crypto.js';
 import { type TrieEntry, trieRoot } from '../../../src/transparency/trie.js';
@@ -46,12 +47,19 @@ describe('the state that an auditor signs', () => {
     ends.push(stop);
     return { auditor, states, stop };
   };
+  /** The checkpoint with its state root; the one that is published has three lines. */
+  const opened = (stored: SignedCheckpoint | undefined): Checkpoint => {
+    const [note = '', state = ''] = [stored?.note, stored?.stateNote];
+    const { stateRoot, ...published } = openCheckpoint(state, log.key.name, [log.key]);
+    expect(openCheckpoint(note, log.key.name, [log.key])).toEqual(published);
+    expect(parseNote(note).text.split('\n')).toHaveLength(4); // the last one ends in a newline
+    return { ...published, ...(stateRoot && { stateRoot }) };
+  };
   /** Resolves with the last checkpoint once it covers the whole log. */
   const signed = async (): Promise<Checkpoint> => {
     const events = await all(log.log.readAll(START));
     await until(async () => (await log.tree.latestCheckpoint())?.size === events.length);
-    const note = (await log.tree.latestCheckpoint())?.note ?? '';
-    return openCheckpoint(note, log.key.name, [log.key]);
+    return opened(await log.tree.latestCheckpoint());
   };
   /** The root of the state after the first `size` events, by a fold of the log. */
   const folded = async (size: number): Promise<string> => {
@@ -76,7 +84,7 @@ describe('the state that an auditor signs', () => {
       next;
       next = await log.tree.checkpointFrom(next.size + 1)
     ) {
-      const { stateRoot } = openCheckpoint(next.note, log.key.name, [log.key]);
+      const { stateRoot } = opened(next);
       expect([next.size, hex(stateRoot)]).toEqual([next.size, await folded(next.size)]);
       checkpoints += 1;
     }
@@ -154,7 +162,10 @@ describe('the state that an auditor signs', () => {
       { origin: 'other', size: 1_000, root: new Uint8Array(32) },
       newSigner('other'),
     );
-    log.tamper("INSERT INTO checkpoints VALUES (1000, zeroblob(32), ?, '2026-01-31T12:00:00.000Z')", note);
+    log.tamper(
+      "INSERT INTO checkpoints VALUES (1000, zeroblob(32), ?, '2026-01-31T12:00:00.000Z', NULL)",
+      note,
+    );
     const tree = new PublishedTree(
       log.log,
       log.tree,

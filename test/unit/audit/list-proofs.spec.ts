@@ -266,7 +266,7 @@ describe('the proof of a list', () => {
 
   it('is refused where its text is none', async () => {
     const proof = JSON.parse(older) as Edited;
-    const wrong: [string, Partial<Record<keyof Edited | 'witnesses', unknown>>][] = [
+    const wrong: [string, Partial<Record<keyof Edited | 'cosigned' | 'version', unknown>>][] = [
       ['owner', { owner: 7 }],
       ['owner', { owner: '\ud800' }],
       ['after', { after: '1' }],
@@ -278,6 +278,9 @@ describe('the proof of a list', () => {
       ['left', { left: [{ bit: 1, hash: 'abc' }] }],
       ['right', { right: {} }],
       ['checkpoint', { checkpoint: 1 }],
+      ['cosigned', { cosigned: 1 }],
+      ['cosigned', { cosigned: '' }],
+      ['cosigned', { version: 2 }],
       ['plants', { plants: Array.from({ length: 1_001 }, () => proof.plants[0]) }],
       ['plants, 0', { plants: [7] }],
       ['plants, 0', { plants: [{ id: 1, event: null }] }],
@@ -294,8 +297,10 @@ describe('the proof of a list', () => {
       expect(await verdictOf(JSON.stringify({ ...proof, ...change }))).toBe(
         `refused: its value under ${where} is not possible`,
       );
-    expect(await verdictOf('{"format":"plants-list","version":2}')).toMatch(/not a list proof of version 1/);
-    expect(await verdictOf(older.slice(0, -2))).toMatch(/not a list proof of version 1/);
+    expect(await verdictOf('{"format":"plants-list","version":3}')).toMatch(
+      /not a list proof of version 1 or 2/,
+    );
+    expect(await verdictOf(older.slice(0, -2))).toMatch(/not a list proof of version 1 or 2/);
     const deep = `${'['.repeat(50_000)}${']'.repeat(50_000)}`;
     expect(await verdictOf(older.replace(/"data":\{[^}]*\}/, `"data":${deep}`))).toMatch(/no canonical form/);
   });

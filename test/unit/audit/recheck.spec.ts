@@ -169,7 +169,7 @@ describe('a log that is read again', () => {
         { origin: log.key.name, size, root, stateRoot: new Uint8Array(32) },
         log.key,
       );
-      await log.tree.saveCheckpoint(isRight ? signed : { ...signed, note: wrong });
+      await log.tree.saveCheckpoint(isRight ? signed : { ...signed, stateNote: wrong });
       const alarm = await again(progress);
       if (isRight) expect(alarm).toBeUndefined();
       else

@@ -35,13 +35,16 @@ describe('a check that wants cosignatures', () => {
   const forged = (note: string): string => cosign(`${parseNote(note).text}more\n`, one, 1_700_000_000);
   const bundle = (cosignatures: (note: string) => string): Promise<string> => log.bundle({ cosignatures });
 
-  /** The proof of a list whose checkpoint has these cosignatures. */
-  const listProof = async (cosignatures: (note: string) => string): Promise<string> => {
-    const text = await log.listProof('bob', undefined, 10);
-    const { checkpoint } = JSON.parse(text) as { checkpoint: string };
-    return text.replace(JSON.stringify(checkpoint), () =>
-      JSON.stringify(checkpoint + cosignatures(checkpoint)),
-    );
+  const lastNote = async (): Promise<string> => (await log.tree.latestCheckpoint())?.note ?? '';
+
+  /** The proof of a list whose checkpoint has these cosignatures, with some of its fields changed. */
+  const listProof = async (
+    cosignatures: (note: string) => string,
+    changes: Readonly<Record<string, unknown>> = {},
+  ): Promise<string> => {
+    const proof = JSON.parse(await log.listProof('bob', undefined, 10)) as object;
+    const note = await lastNote();
+    return JSON.stringify({ ...proof, version: 2, cosigned: note + cosignatures(note), ...changes });
   };
 
   /** True if both checkers accept it; fails where they disagree. */
@@ -133,8 +136,39 @@ describe('a check that wants cosignatures', () => {
     });
   });
 
+  it('takes files of before, whose cosignatures are on the note with the state root', async () => {
+    const before = (await log.tree.latestCheckpoint())?.stateNote ?? '';
+    const changes = { version: 1, checkpoint: before + byOne(before), cosigned: undefined };
+    expect(await isTaken(await listProof(byOne, changes), [one])).toBe(true);
+    log.tamper('UPDATE checkpoints SET note = state_note, state_note = NULL');
+    const old = await bundle(byOne);
+    expect(old).toContain(`"checkpoint":${JSON.stringify(before + byOne(before))},"format"`);
+    expect(await isTaken(old, [one])).toBe(true);
+    expect(await isTaken(old, [one, other])).toBe(false);
+  });
+
+  it('refuses a file whose cosignatures are on another checkpoint than the one that it is proven by', async () => {
+    const [text, list] = [await bundle(byOne), await listProof(byOne)];
+    const note = await lastNote();
+    await log.fill(1);
+    const later = await log.sign();
+    for (const [cosigned, reason] of [
+      [later + byOne(later), /the note that is cosigned is another checkpoint/],
+      [note.replace(/\n\n.*/, '\n\n') + byOne(note), /by none of the known keys/],
+    ] as const) {
+      for (const file of [text, list]) {
+        const swapped = file.replace(JSON.stringify(note + byOne(note)), () => JSON.stringify(cosigned));
+        expect(await isTaken(swapped, [one])).toBe(false);
+        expect(printed.stdout).toMatch(reason);
+      }
+    }
+    for (const version of [1, 2, 3])
+      for (const file of [text, list])
+        expect(await isTaken(file.replace('"version":2', `"version":${version}`), [one])).toBe(version === 2);
+  });
+
   it('finds in the file of an auditor what is known of a note', async () => {
-    const note = (await log.tree.latestCheckpoint())?.note ?? '';
+    const note = await lastNote();
     const file = join(log.folder, 'witnessed.json');
     expect(keptCosignatures(file, note)).toBe('');
     writeFileSync(file, JSON.stringify({ notes: [note + byOne(note)], expected: true }));

@@ -128,7 +128,7 @@ describe('a receipt in the console', () => {
       [text({ proof: ['AAAA'] }), /is not hashes of 32 bytes/],
       [
         text({ checkpoint: rest.checkpoint.replace('\n40\n', '\n41\n') }),
-        /^refused: its checkpoint: line 6: the sig/,
+        /^refused: its checkpoint: line 5: the sig/,
       ],
       ['{"event":{}}', /this is not a receipt, which has event, index, proof and checkpoint/],
       ['[]', /this is not a receipt/],
@@ -238,7 +238,7 @@ describe('a file in the console', () => {
       ['', /no bundle, no receipt, no proof of a list and no checkpoint/],
       ['hello', /no bundle, no receipt/],
       [Buffer.of(0xff, 0xfe), /not UTF-8/],
-      ['{"format":"plants-list","version":2}', /this is not a receipt/],
+      ['{"format":"plants-list","version":3}', /this is not a list proof of version 1 or 2/],
       ['{"before":[],"checkpoint":"x"', /line is cut off/],
     ] as const)
       expect(await checkFile(fileOf(content), trust)).toMatchObject({
