@@ -1,6 +1,8 @@
 /** The keys that this browser trusts: they are the reader's own, and come from no service. Public keys, so they may be kept. */
 import { signal } from '@preact/signals';
 import { parseVerifierKey, type SignatureType, type VerifierKey } from '../src/transparency/note.js';
+import { utf8 } from '../src/transparency/bytes.js';
+import { parsePolicy } from '../src/transparency/policy.js';
 import { Refused } from '../src/transparency/refused.js';
 import { type Trust } from '../src/transparency/signed.js';
 
@@ -8,7 +10,7 @@ import { type Trust } from '../src/transparency/signed.js';
 export interface TrustedKeys {
   /** Of the log, old and new: what `plants audit-key` prints. */
   readonly log: string;
-  /** Of witnesses. */
+  /** Of witnesses; or a policy (C2SP tlog-policy), whose quorum counts then. */
   readonly witnesses: string;
   /** Witnesses that have to have cosigned. */
   readonly required: number;
@@ -47,16 +49,11 @@ export class KeyRefused extends Error {
 
 /** Trusts these keys from now on. Throws KeyRefused where one is none; then nothing changes. */
 export const trustKeys = (typed: TrustedKeys): void => {
-  const [keys, witnesses] = [
-    parsed(typed.log, 'log', 'ed25519'),
-    parsed(typed.witnesses, 'witnesses', 'cosignature'),
-  ];
-  if (typed.required > witnesses.length)
-    throw new KeyRefused('witnesses', `${typed.required} are required, and here are ${witnesses.length}`);
-  trust.value = { keys, witnesses, required: typed.required };
+  const given = trustIn(typed);
+  trust.value = given;
   trustedKeys.value = typed;
   try {
-    if (keys.length + witnesses.length === 0) localStorage.removeItem(KEPT_AS);
+    if (given.keys.length + given.witnesses.length === 0) localStorage.removeItem(KEPT_AS);
     else localStorage.setItem(KEPT_AS, JSON.stringify(typed));
   } catch {
     return;
@@ -79,18 +76,39 @@ export const trustNow = (): Trust => {
   return trust.peek() ?? { keys: [], witnesses: [], required: 0 };
 };
 
+const trustIn = ({ log, witnesses: text, required }: TrustedKeys): Trust => {
+  const keys = parsed(log, 'log', 'ed25519');
+  if (/^\s*quorum\s/m.test(text)) {
+    const { logs, witnesses, quorum } = refusing('witnesses', '', () => parsePolicy(utf8(text)));
+    return {
+      keys: [...keys, ...logs.map(({ key }) => key)],
+      witnesses: witnesses.map(({ key }) => key),
+      required: quorum,
+    };
+  }
+  const witnesses = parsed(text, 'witnesses', 'cosignature');
+  if (required > witnesses.length)
+    throw new KeyRefused('witnesses', `${required} are required, and here are ${witnesses.length}`);
+  return { keys, witnesses, required };
+};
+
 const parsed = (text: string, field: KeyRefused['field'], type: SignatureType): VerifierKey[] => {
   const keys: VerifierKey[] = [];
   for (const [at, line] of text.split('\n').entries()) {
     if (line.trim() === '') continue;
-    try {
-      keys.push(parseVerifierKey(line.trim(), type));
-    } catch (error) {
-      if (error instanceof Refused) throw new KeyRefused(field, `line ${at + 1}: ${error.message}`);
-      throw error;
-    }
+    keys.push(refusing(field, `line ${at + 1}: `, () => parseVerifierKey(line.trim(), type)));
   }
   return keys;
+};
+
+/** Throws KeyRefused for Refused. */
+const refusing = <T>(field: KeyRefused['field'], where: string, read: () => T): T => {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof Refused) throw new KeyRefused(field, `${where}${error.message}`);
+    throw error;
+  }
 };
 
 /** Text for an error of verifying that is not about the proof. */

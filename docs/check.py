@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks a bundle or a list proof of the plant store, independently of its code:
-check.py FILE [--key VKEY]... [--witness VKEY]... [--owner NAME] [--against CHECKPOINT]
+check.py FILE [--key VKEY]... [--witness VKEY]... [--policy FILE] [--owner NAME] [--against CHECKPOINT]
 What it proves stands in docs/audit.md. Exit status: 0 everything holds, 1 something does not, 2 wrong usage.
 Python 3.8, and openssl for --key. FILE may be gzip; unpack zstd first."""
 import argparse, base64, functools, gzip, hashlib, json, re, subprocess, sys, tempfile, urllib.parse, zlib
@@ -105,7 +105,7 @@ def is_cosigned(text, data, key):  # C2SP tlog-cosignature, Ed25519
     time = int.from_bytes(data[:8], 'big')
     return len(data) == 72 and 0 < time < 2 ** 63 and is_signed(b'cosignature/v1\ntime %d\n' % time + text, data[8:], key)
 
-def checkpoint(note, vkeys, witnesses=(), required=0):  # C2SP signed-note and tlog-checkpoint; gives (origin, size, root, state root)
+def checkpoint(note, vkeys, witnesses=(), enough=lambda by: True):  # C2SP signed-note and tlog-checkpoint; gives (origin, size, root, state root)
     need(len(note.encode()) <= 1000000 and not re.search('[\0-\x09\x0b-\x1f]', note), 'this is no signed note')
     text, _, below = note.rpartition('\n\n')
     origin, size, root, *_ = (text + '\n\n\n').split('\n')
@@ -117,7 +117,7 @@ def checkpoint(note, vkeys, witnesses=(), required=0):  # C2SP signed-note and t
     need(all(is_signed(text.encode() + b'\n', data, vkey[2]) for data, vkey in known), 'its signature is wrong')
     cosigned = [(data[4:], vkey) for name, data in signatures for vkey in witnesses if (name, data[:4]) == vkey[:2]]
     need(all(is_cosigned(text.encode() + b'\n', data, vkey[2]) for data, vkey in cosigned), 'a cosignature is wrong')
-    need(len({vkey for _, vkey in cosigned}) >= required, 'it is not cosigned by enough witnesses')
+    need(enough({vkey for _, vkey in cosigned}), 'it is not cosigned by enough witnesses')
     fits = '' not in text.split('\n') and re.fullmatch(INTEGER, size) and int(size) < 2 ** 53 and re.fullmatch(HASH, root)
     need(fits and (int(size) or from_base64(root) == sha256(b'')), 'this is no checkpoint')
     need(not vkeys or origin in [vkey[0] for _, vkey in known], 'it is of another log')
@@ -248,16 +248,46 @@ def verifier_key(vkey, type=1):
     need(sha256(name.encode() + b'\n' + from_base64(key))[:4].hex() == key_id and len(from_base64(key)) == 33, 'no key')
     need(from_base64(key)[0] == type, 'a key of another type')
     return name, bytes.fromhex(key_id), from_base64(key)[1:]
+def policy(name):  # C2SP tlog-policy: the keys of logs and witnesses, and whether a set of these witnesses is enough
+    keys, rules, free, quorum = {'log': [], 'witness': []}, {}, set(), []
+    with open(name, encoding='latin-1', newline='') as file: lines = file.read().split('\n')
+    need(all(re.fullmatch('[\t -~\x80-\xff]*', line) for line in lines), 'the policy has control characters')
+    for kind, *words in filter(None, (re.findall('[^ \t]+', line) for line in lines)):
+        if kind[0] == '#': continue
+        fits = {'log': (1, 2), 'witness': (2, 3), 'group': range(3, 10 ** 6), 'quorum': (1,)}.get(kind, ())
+        need(len(words) in fits, 'a line of the policy is none')
+        names = words[2:] if kind == 'group' else words if kind == 'quorum' and words != ['none'] else []
+        need(all(one in rules for one in names), 'the policy names what no line before defines')
+        if kind in keys:
+            key = verifier_key(words[kind == 'witness'].encode('latin-1').decode(), 4 if kind == 'witness' else 1)
+            need(key[2] not in [known[2] for known in keys[kind]], 'a key stands in the policy twice')
+            keys[kind].append(key)
+            rule = lambda by, key=key: key in by
+        else:
+            need(kind == 'quorum' or re.fullmatch('any|all|[1-9][0-9]*', words[1]), 'a group of the policy is none')
+            count = len(names) if kind == 'quorum' or words[1] == 'all' else int(words[1].replace('any', '1'))
+            rule = lambda by, names=names, count=count: sum(rules[one](by) for one in names) >= count
+        if kind == 'group':
+            need(1 <= count <= len(names) == len(set(names)) and free.issuperset(names), 'a group of the policy is none')
+            free.difference_update(names)
+        if kind == 'quorum': quorum.append(rule)
+        elif kind != 'log':
+            need(words[0] not in rules and words[0] != 'none', 'the policy defines a name twice')
+            rules[words[0]] = free.add(words[0]) or rule
+    return need(len(quorum) == 1, 'a policy has one quorum') or (keys['log'], keys['witness'], quorum[0])
 
 parser, at = argparse.ArgumentParser(description=__doc__), [None, None]
 parser.add_argument('file', type=argparse.FileType('rb'))
 parser.add_argument('--key', type=verifier_key, action='append', default=[])
 parser.add_argument('--witness', type=lambda vkey: verifier_key(vkey, 4), action='append', default=[])
 parser.add_argument('--witnesses-required', type=int)
+parser.add_argument('--policy', type=policy)
 parser.add_argument('--against', type=argparse.FileType('rb'))
 parser.add_argument('--owner')
 options = parser.parse_args()
-demand = options.witness, len(options.witness) if options.witnesses_required is None else options.witnesses_required
+least = len(options.witness) if options.witnesses_required is None else options.witnesses_required
+logs, *demand = options.policy or ([], options.witness, lambda by: len(by) >= least)
+options.key += logs
 try:
     older = options.against and checkpoint(options.against.read(1000001).decode(), options.key)
     file = gzip.open(options.file) if options.file.peek(2)[:2] == b'\x1f\x8b' else options.file

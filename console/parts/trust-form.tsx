@@ -38,7 +38,7 @@ export const TrustForm = ({ open = trustedKeys.peek().log === '' }: { readonly o
         />
         <Area
           label="Keys of witnesses"
-          hint="One on each line. May be empty."
+          hint="One on each line, or a policy file (C2SP tlog-policy). May be empty."
           value={typed.witnesses}
           fault={faultOf('witnesses')}
           onInput={(witnesses) => {

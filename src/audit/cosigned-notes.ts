@@ -1,7 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { replaceFile } from '../runtime/new-file.js';
 import { parseCheckpoint } from '../transparency/checkpoint.js';
-import { type Cosignature, cosignaturesOf } from '../transparency/cosignature.js';
+import {
+  type Cosignature,
+  cosignaturesOf,
+  lackOf,
+  leastOf,
+  type Quorum,
+} from '../transparency/cosignature.js';
 import {
   formatSignature,
   NoteRefused,
@@ -64,9 +70,9 @@ export class CosignedNotes {
   constructor(
     private readonly file: TextFile,
     /** The keys of the witnesses. */
-    readonly keys: readonly VerifierKey[],
-    /** Cosignatures that are enough. */
-    readonly required: number,
+    private readonly keys: readonly VerifierKey[],
+    /** How many of them, or which, are enough. */
+    private readonly quorum: number | Quorum,
     /** The keys of the log. */
     private readonly logKeys: readonly VerifierKey[],
     /** Runs work that no other process with this file does meanwhile: each change is made to what is there then. */
@@ -80,7 +86,18 @@ export class CosignedNotes {
 
   /** The last with enough cosignatures. */
   witnessed(): CosignedCheckpoint | undefined {
-    return this.checkpoints().findLast(({ by }) => by.length >= this.required);
+    return this.checkpoints().findLast(({ by }) => this.areEnough(by));
+  }
+
+  /** The least number of witnesses that are enough. */
+  get required(): number {
+    return leastOf(this.quorum);
+  }
+
+  /** True if these witnesses are enough. */
+  areEnough(by: readonly Pick<Cosignature, 'key'>[]): boolean {
+    const keys = by.map(({ key }) => key);
+    return lackOf({ witnesses: this.keys, required: this.quorum }, keys) === undefined;
   }
 
   /** True if enough witnesses answer, so that waiting for them makes sense. */
@@ -109,7 +126,7 @@ export class CosignedNotes {
     const all = [...this.checkpoints().filter(({ size }) => size !== added.size), added]
       .sort((one, other) => one.size - other.size)
       .slice(-MAX_NOTES);
-    const enough = all.findLastIndex(({ by }) => by.length >= this.required);
+    const enough = all.findLastIndex(({ by }) => this.areEnough(by));
     // The last with enough stays, however many came after it.
     const before = this.witnessed();
     const kept = enough >= 0 ? all.slice(enough) : [...(before ? [before] : []), ...all];

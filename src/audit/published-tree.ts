@@ -143,8 +143,7 @@ export class PublishedTree {
     for (;;) {
       const known = cosigned.cosigned(note);
       const isPassed = (cosigned.witnessed()?.size ?? 0) > size; // it may never be asked for
-      if (known.by.length >= cosigned.required || isPassed || !cosigned.expected || signal.aborted)
-        return known;
+      if (cosigned.areEnough(known.by) || isPassed || !cosigned.expected || signal.aborted) return known;
       await pause(LOOK_EVERY_MS, signal);
     }
   }

@@ -269,7 +269,7 @@ export class Witnessing {
       ({ status: { state } }) => state === 'waiting' || state === 'cosigns',
     );
     try {
-      this.notes.expect(answering.length >= this.notes.required);
+      this.notes.expect(this.notes.areEnough(answering.map(({ target }) => target)));
     } catch {
       // The next cosignature fails too, and says why.
     }

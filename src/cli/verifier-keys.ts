@@ -1,7 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { type Command, InvalidArgumentError } from 'commander';
-import { type WitnessDemand } from '../transparency/cosignature.js';
 import { NoteRefused, parseVerifierKey, type SignatureType, type VerifierKey } from '../transparency/note.js';
+import { parsePolicy, type Policy } from '../transparency/policy.js';
+import { type Trust } from '../transparency/signed.js';
 import { positiveInteger } from './arguments.js';
 import { UsageError } from './exit-status.js';
 
@@ -19,11 +20,23 @@ export const verifierKeysOf =
     }
   };
 
+/** The policy in a file. */
+const policyIn = (file: string): Policy => {
+  try {
+    return parsePolicy(readFileSync(file));
+  } catch (error) {
+    throw new InvalidArgumentError(
+      error instanceof NoteRefused ? error.message : 'It names a file that cannot be read.',
+    );
+  }
+};
+
 /** The keys whose signatures a command asks for, by the options of `addKeys`. */
 export interface KeyOptions {
   readonly key: readonly VerifierKey[];
   readonly witness: readonly VerifierKey[];
   readonly witnessesRequired?: number;
+  readonly policy?: Policy;
 }
 
 /** Adds the options for the keys of a log, the first called `key`, and of its witnesses; `witness` says what these have to do. */
@@ -36,14 +49,22 @@ export const addKeys = (command: Command, witness: string, key = 'key'): Command
       [],
     )
     .option('--witness <vkey>', `the key of a witness that ${witness}`, verifierKeysOf('cosignature'), [])
-    .option('--witnesses-required <number>', 'how many of them have to; all unless set', positiveInteger);
+    .option('--witnesses-required <number>', 'how many of them have to; all unless set', positiveInteger)
+    .option('--policy <file>', 'instead of these: logs, witnesses and quorum as C2SP tlog-policy', policyIn);
 
-/** The number of witnesses that must have cosigned: all, unless told. Throws UsageError. */
-export const demandOf = ({
-  witness: witnesses,
-  witnessesRequired: required = witnesses.length,
-}: Omit<KeyOptions, 'key'>): WitnessDemand => {
-  if (required > witnesses.length)
-    throw new UsageError(`--witnesses-required ${required}: --witness names only ${witnesses.length}`);
-  return { witnesses, required };
+/** The keys that are trusted, and the witnesses that must have cosigned: all, unless told. Throws UsageError. */
+export const trustOf = ({ key: keys, witness, witnessesRequired, policy }: KeyOptions): Trust => {
+  if (!policy) {
+    const required = witnessesRequired ?? witness.length;
+    if (required > witness.length)
+      throw new UsageError(`--witnesses-required ${required}: --witness names only ${witness.length}`);
+    return { keys, witnesses: witness, required };
+  }
+  if (witness.length > 0 || witnessesRequired !== undefined)
+    throw new UsageError('--policy names the witnesses and the quorum: give neither --witness beside it');
+  return {
+    keys: [...keys, ...policy.logs.map((log) => log.key)],
+    witnesses: policy.witnesses.map((named) => named.key),
+    required: policy.quorum,
+  };
 };

@@ -117,12 +117,13 @@ export const SETTINGS = [
     name: 'AUDIT_WITNESSES',
     default: '',
     meaning:
-      'Witnesses that cosign the checkpoints: the verifier key of each, a space and its URL, separated by commas (docs/witnesses.md). Unset: none.',
+      'Witnesses that cosign the checkpoints: a policy file, or the verifier key of each, a space and its URL, separated by commas (docs/witnesses.md). Unset: none.',
   },
   {
     name: 'AUDIT_WITNESSES_REQUIRED',
     default: '',
-    meaning: 'How many of them a receipt waits for, 1 or more. Only with AUDIT_WITNESSES. Unset: all.',
+    meaning:
+      'How many of them a receipt waits for, 1 or more. Only with AUDIT_WITNESSES, and not with a policy file. Unset: all.',
   },
   {
     name: 'VERIFY_EVERY_SECONDS',

@@ -66,21 +66,57 @@ export const cosignaturesOf = (
   return [...found.values()];
 };
 
-/** Witnesses, and the number of them that must have cosigned a checkpoint. */
-export interface WitnessDemand {
-  readonly witnesses: readonly VerifierKey[];
-  readonly required: number;
+/** A group of which so many have to have cosigned, as C2SP tlog-policy (https://c2sp.org/tlog-policy) has it. */
+export interface Quorum {
+  readonly threshold: number;
+  /** Names and ids of the keys of witnesses, and further groups. */
+  readonly members: readonly (string | Quorum)[];
 }
 
-/** The cosignatures of a note by these witnesses. Throws NoteRefused where they are fewer than demanded, or one that is not by its witness. */
+/** Witnesses, and how many or which of them must have cosigned a checkpoint: all, without `required`. */
+export interface WitnessDemand {
+  readonly witnesses: readonly VerifierKey[];
+  readonly required?: number | Quorum | undefined;
+}
+
+/** Why these witnesses are not enough, as the end of a sentence; undefined where they are. */
+export const lackOf = (
+  { witnesses, required = witnesses.length }: WitnessDemand,
+  by: readonly VerifierKey[],
+): string | undefined => {
+  const quorum =
+    typeof required === 'number' ? { threshold: required, members: witnesses.map(keyName) } : required;
+  if (isMet(quorum, new Set(by.map(keyName)))) return undefined;
+  const least = leastOf(quorum);
+  return `cosigned by ${by.length} of the witnesses, and not by ${by.length < least ? least : 'a quorum of them'}`;
+};
+
+const isMet = ({ threshold, members }: Quorum, by: ReadonlySet<string>): boolean =>
+  members.filter((one) => (typeof one === 'string' ? by.has(one) : isMet(one, by))).length >= threshold;
+
+/** The least number of witnesses that can be enough. */
+export const leastOf = (required: number | Quorum): number => {
+  if (typeof required === 'number') return required;
+  const { threshold, members } = required;
+  const counts = members.map((one) => (typeof one === 'string' ? 1 : leastOf(one)));
+  return counts
+    .sort((one, other) => one - other)
+    .slice(0, threshold)
+    .reduce((sum, count) => sum + count, 0);
+};
+
+/** The cosignatures of a note by these witnesses. Throws NoteRefused where they are not enough, or one that is not by its witness. */
 export const needCosignatures = (
   note: string | Uint8Array,
-  { witnesses, required }: WitnessDemand,
+  demand: WitnessDemand,
   verify: Verify = isSigned,
 ): Cosignature[] => {
-  const found = cosignaturesOf(note, witnesses, verify);
-  if (found.length < required)
-    throw new NoteRefused(`it is cosigned by ${found.length} of the witnesses, and not by ${required}`);
+  const found = cosignaturesOf(note, demand.witnesses, verify);
+  const lack = lackOf(
+    demand,
+    found.map(({ key }) => key),
+  );
+  if (lack !== undefined) throw new NoteRefused(`it is ${lack}`);
   return found;
 };
 

@@ -1,18 +1,14 @@
 import { fromBase64, isSame, toBase64 } from './bytes.js';
 import { type Checkpoint, openNote } from './checkpoint.js';
-import { needCosignatures } from './cosignature.js';
+import { needCosignatures, type WitnessDemand } from './cosignature.js';
 import { verifyConsistency } from './merkle.js';
 import { keyName, parseNote, type VerifierKey, verifiedLater } from './note.js';
 import { about, type Refusal, Refused, verdictOf } from './refused.js';
 
 /** Keys that the reader trusts. They have to come by a way of their own, not with what is verified. */
-export interface Trust {
+export interface Trust extends WitnessDemand {
   /** Keys of the log, old and new. Without any it is only seen whether all fits together. */
   readonly keys: readonly VerifierKey[];
-  /** Keys of witnesses; a cosignature by one of them that is wrong refuses the whole. */
-  readonly witnesses: readonly VerifierKey[];
-  /** Witnesses that have to have cosigned; all of them, without it. */
-  readonly required?: number | undefined;
 }
 
 /** A checkpoint whose log's signature was verified. */
@@ -63,9 +59,9 @@ export const openSigned = async (
 /** Verifies who cosigned a checkpoint. Rejects with NoteRefused where these are too few, or a cosignature is not by its witness. */
 export const cosignedBy = async (
   { note, signedBy, root, stateRoot, origin, size }: OpenedCheckpoint,
-  { witnesses, required = witnesses.length }: Trust,
+  trust: Trust,
 ): Promise<Signed> => {
-  const cosigned = await verifiedLater((verify) => needCosignatures(note, { witnesses, required }, verify));
+  const cosigned = await verifiedLater((verify) => needCosignatures(note, trust, verify));
   const verified = [signedBy, ...cosigned.map(({ key }) => key)].flatMap((key) =>
     key ? [keyName(key)] : [],
   );

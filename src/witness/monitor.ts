@@ -1,5 +1,5 @@
 import { type Checkpoint, openKnown } from '../transparency/checkpoint.js';
-import { cosignaturesOf } from '../transparency/cosignature.js';
+import { cosignaturesOf, lackOf, type WitnessDemand } from '../transparency/cosignature.js';
 import { HASH_BYTES, ProofRefused, verifyConsistency } from '../transparency/merkle.js';
 import { keyName, NoteRefused, type VerifierKey } from '../transparency/note.js';
 import { fromBase64, isSame } from '../transparency/bytes.js';
@@ -38,14 +38,12 @@ export interface Seen extends Signed {
   readonly witnesses: readonly VerifierKey[];
 }
 
-export interface MonitorOptions {
+/** Each checkpoint must have the cosignatures that are demanded. */
+export interface MonitorOptions extends WitnessDemand {
   /** The URL before `/log`. */
   readonly url: string;
   /** The log's keys, old and new. */
   readonly keys: readonly VerifierKey[];
-  readonly witnesses: readonly VerifierKey[];
-  /** Number of `witnesses` that must have cosigned each checkpoint. */
-  readonly required: number;
   readonly ask: AskWitness;
   /** Waits before a checkpoint is read again that has too few cosignatures: they come after the signature. */
   readonly waitForWitnesses: (signal: AbortSignal) => Promise<void>;
@@ -77,16 +75,14 @@ export class Monitor {
   async look(signal: AbortSignal): Promise<Seen> {
     for (let read = 1; ; read++) {
       const seen = await this.#verified(signal);
-      const missing = this.options.required - seen.witnesses.length;
-      if (missing <= 0) {
+      const lack = lackOf(this.options, seen.witnesses);
+      if (lack === undefined) {
         if (this.#last?.size !== seen.size) this.options.keep(seen.note);
         this.#last = seen;
         return seen;
       }
       if (read === READS_FOR_WITNESSES)
-        throw new LogRefused(
-          `its checkpoint of size ${seen.size} is cosigned by ${seen.witnesses.length} of the witnesses, and not by ${this.options.required}`,
-        );
+        throw new LogRefused(`its checkpoint of size ${seen.size} is ${lack}`);
       await this.options.waitForWitnesses(signal);
     }
   }

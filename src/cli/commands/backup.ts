@@ -7,6 +7,7 @@ import { watched } from '../progress.js';
 import { settings } from '../settings.js';
 import { addProof, checkBackup, newestOf, type ProofOptions } from './check-backup.js';
 import { duration, print, quantity, stopwatch } from '../terminal.js';
+import { trustOf } from '../verifier-keys.js';
 import { isElsewhere, operable, type OperateOptions } from '../with-operations.js';
 
 /** Defines `plants backup`. */
@@ -33,12 +34,14 @@ ${EXITS_ASKING}`,
     return { stores: {}, interrupted: 'interrupted: no backup was made' };
   };
   operable(command, needsOf, async ({ operations, now, signal, json }, { to, checkWith: key, ...rest }) => {
-    const isProven = key.length > 0 || rest.against !== undefined || rest.witness.length > 0;
-    const newest = isProven ? await newestOf({ ...rest, key }, signal) : undefined; // of before the backup
+    const asked = { ...rest, key };
+    const { keys, witnesses } = trustOf(asked);
+    const isProven = keys.length > 0 || rest.against !== undefined || witnesses.length > 0;
+    const newest = isProven ? await newestOf(asked, signal) : undefined; // of before the backup
     const madeAt = now();
     const backup = operations.backup(to, signal);
     await copied(json, to, backup, (what) => `backed up ${what} to ${to}: compared with the log and checked`);
-    return !isProven || checkBackup(to, { key, newest, json, madeAt, maxSeconds: 0 }, signal);
+    return !isProven || checkBackup(to, { keys, newest, json, madeAt, maxSeconds: 0 }, signal);
   });
 };
 

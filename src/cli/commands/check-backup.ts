@@ -7,7 +7,7 @@ import { type NewestCheckpoint, type ProvenCopy, proveCopy } from '../../operati
 import { isThere } from '../../runtime/new-file.js';
 import { keyName } from '../../transparency/note.js';
 import { onlyFor, Refused } from '../../transparency/refused.js';
-import { cosignedBy, openSigned } from '../../transparency/signed.js';
+import { cosignedBy, openSigned, type Trust } from '../../transparency/signed.js';
 import { LogRefused } from '../../witness/monitor.js';
 import { positiveInteger } from '../arguments.js';
 import { CheckFailed, readWhole } from '../check-files.js';
@@ -16,7 +16,7 @@ import { stopSignal } from '../interrupted.js';
 import { watched } from '../progress.js';
 import { settings } from '../settings.js';
 import { duration, print, printable, quantity } from '../terminal.js';
-import { addKeys, demandOf, type KeyOptions } from '../verifier-keys.js';
+import { addKeys, type KeyOptions, trustOf } from '../verifier-keys.js';
 import { openMonitor, serviceUrl } from './monitor.js';
 
 /** Defines `plants check-backup`. */
@@ -41,7 +41,7 @@ ${EXITS_ASKING}`,
       if (options.maxSeconds !== undefined && options.against === undefined)
         throw new UsageError('--max-seconds needs --against, which shows what a backup lacks');
       const signal = stopSignal('interrupted: nothing was found');
-      const asked = { ...options, newest: await newestOf(options, signal) };
+      const asked = { ...options, ...trustOf(options), newest: await newestOf(options, signal) };
       exitBy(await checkBackup(file, asked, signal));
     });
 };
@@ -69,23 +69,23 @@ const IS_URL = /^https?:/;
 
 /** The newest checkpoint that the options name. Throws UsageError, CheckFailed where it does not hold, and LogUnreachable. */
 export const newestOf = async (
-  { key: keys, against, ...options }: ProofOptions,
+  { against, ...options }: ProofOptions,
   signal: AbortSignal,
 ): Promise<NewestCheckpoint | undefined> => {
-  const demand = demandOf(options);
-  if (keys.length === 0)
+  const trust = trustOf(options);
+  if (trust.keys.length === 0)
     throw new UsageError("a backup is proven by the log's key: plants audit-key prints it");
-  if (against === undefined && demand.witnesses.length > 0)
+  if (against === undefined && trust.witnesses.length > 0)
     throw new UsageError('--witness is for a checkpoint of --against: those in a backup are not cosigned');
   if (against === undefined) return undefined;
   try {
     if (!IS_URL.test(against)) {
-      const opened = await openSigned(await readWhole(against), keys);
-      const { cosignedBy: by } = await cosignedBy(opened, { keys, ...demand });
+      const opened = await openSigned(await readWhole(against), trust.keys);
+      const { cosignedBy: by } = await cosignedBy(opened, trust);
       const times = by.map(({ time }) => time.getTime());
       return { checkpoint: opened, at: times.length === 0 ? undefined : new Date(Math.max(...times)) };
     }
-    const monitor = openMonitor({ url: against, keys, ...demand }, undefined);
+    const monitor = openMonitor({ url: against, ...trust }, undefined);
     const checkpoint = await monitor.look(signal);
     const faultAfter: NewestCheckpoint['faultAfter'] = (tree) =>
       monitor.faultBetween(tree, checkpoint, signal);
@@ -102,7 +102,7 @@ interface Found extends Partial<Pick<ProvenCopy, 'proven' | 'reason' | 'lacks'>>
   readonly events?: number;
 }
 
-interface Asked extends Pick<CheckOptions, 'key' | 'maxSeconds' | 'json'> {
+interface Asked extends Pick<Trust, 'keys'>, Pick<CheckOptions, 'maxSeconds' | 'json'> {
   readonly newest: NewestCheckpoint | undefined;
   /** All that was written before is in it. */
   readonly madeAt?: Date;
@@ -114,7 +114,7 @@ interface Asked extends Pick<CheckOptions, 'key' | 'maxSeconds' | 'json'> {
  */
 export const checkBackup = async (
   file: string,
-  { key: keys, newest, maxSeconds = Infinity, json = false, madeAt }: Asked,
+  { keys, newest, maxSeconds = Infinity, json = false, madeAt }: Asked,
   signal: AbortSignal,
 ): Promise<boolean> => {
   const [adapter, { openSqliteLogReader }] = await Promise.all([

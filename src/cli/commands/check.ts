@@ -2,7 +2,7 @@ import { type Command } from 'commander';
 import { isThere } from '../../runtime/new-file.js';
 import { readWhole } from '../check-files.js';
 import { exitBy, UsageError } from '../exit-status.js';
-import { addKeys, demandOf, type KeyOptions } from '../verifier-keys.js';
+import { addKeys, type KeyOptions, trustOf } from '../verifier-keys.js';
 
 /** Defines `plants check`. */
 export const define = (command: Command): void => {
@@ -40,10 +40,10 @@ interface CheckOptions extends KeyOptions {
 }
 
 const checkFile = async (file: string, options: CheckOptions): Promise<boolean> => {
-  const { key: keys, against, previous, owner, json = false } = options;
+  const { against, previous, owner, json = false } = options;
   for (const needed of [file, against, previous])
     if (needed !== undefined && !isThere(needed)) throw new UsageError(`there is no file ${needed}`);
-  const question = { file, trust: { keys, ...demandOf(options) }, owner };
+  const question = { file, trust: trustOf(options), owner };
   const { checkList, isListProof } = await import('../check-list.js');
   if (await isListProof(file)) {
     if (against !== undefined || previous !== undefined)

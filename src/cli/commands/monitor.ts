@@ -18,7 +18,7 @@ import { nonEmptyText, positiveInteger } from '../arguments.js';
 import { exitBy, UsageError } from '../exit-status.js';
 import { stopSignal } from '../interrupted.js';
 import { print, printable } from '../terminal.js';
-import { addKeys, demandOf, type KeyOptions } from '../verifier-keys.js';
+import { addKeys, type KeyOptions, trustOf } from '../verifier-keys.js';
 
 /** The longest time between two looks, in seconds: a day. */
 const MAX_SECONDS = 86_400;
@@ -97,11 +97,11 @@ const WITNESS_PAUSE_MS = 500;
  * for a state of another log, LogUnreachable (with `once` only), and Interrupted.
  */
 const monitor = async (url: string, options: MonitorOptions): Promise<boolean> => {
-  const { key: keys, state, every, once, json = false } = options;
-  if (keys.length === 0) throw new UsageError("a monitor needs the log's key: give it with --key");
-  const demand = demandOf(options);
+  const { state, every, once, json = false } = options;
+  const trust = trustOf(options);
+  if (trust.keys.length === 0) throw new UsageError("a monitor needs the log's key: give it with --key");
   const signal = stopSignal('interrupted; the last verified checkpoint is kept where --state names a file');
-  const monitor = openMonitor({ url, keys, ...demand }, state);
+  const monitor = openMonitor({ url, ...trust }, state);
   let failures = 0;
   for (;;) {
     const before = monitor.last;

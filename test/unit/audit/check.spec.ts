@@ -634,8 +634,8 @@ describe('a bundle that is read from a stream', () => {
 describe('docs/check.py', () => {
   const here = PYTHON ? it : it.skip; // where there is no python3 or no openssl
 
-  it('has no more than 270 lines', () => {
-    expect(readFileSync('docs/check.py', 'utf8').split('\n').length - 1).toBeLessThanOrEqual(270);
+  it('has no more than 300 lines', () => {
+    expect(readFileSync('docs/check.py', 'utf8').split('\n').length - 1).toBeLessThanOrEqual(300);
   });
 
   here('says the same to all of these, and names the same line and event', () => {

@@ -53,7 +53,7 @@ describe('a check of a backup', () => {
     printed.stdout = '';
     const by = { key: [key], witness: against?.endsWith('cosigned') ? [witness] : [] };
     const newest = await newestOf({ ...by, ...(against === undefined ? {} : { against }) }, signal);
-    const passed = await checkBackup(file, { ...by, newest, maxSeconds, json: true }, signal);
+    const passed = await checkBackup(file, { keys: by.key, newest, maxSeconds, json: true }, signal);
     return { ...(JSON.parse(printed.stdout) as Record<string, unknown>), passed };
   };
   const forked = { verdict: 'forked', passed: false };

@@ -8,7 +8,7 @@ import { formatVerifierKey, parseNote, type SignerKey } from '../../../src/trans
 import { signerKey } from '../../../src/audit/key.js';
 import { check } from '../../../src/cli/check.js';
 import { checkList } from '../../../src/cli/check-list.js';
-import { demandOf } from '../../../src/cli/verifier-keys.js';
+import { trustOf } from '../../../src/cli/verifier-keys.js';
 import { AuditedLog } from '../../support/audited-log.js';
 import { checkByPython, PYTHON } from '../../support/python-check.js';
 import { keepPrinted } from './command-for-tests.js';
@@ -52,11 +52,12 @@ describe('a check that wants cosignatures', () => {
     const file = join(log.folder, 'bundle');
     writeFileSync(file, text);
     printed.stdout = '';
-    const demand = demandOf({
+    const trust = trustOf({
+      key: [log.key],
       witness: witnesses,
       ...(required !== undefined && { witnessesRequired: required }),
     });
-    const question = { file, trust: { keys: [log.key], ...demand }, owner: undefined };
+    const question = { file, trust, owner: undefined };
     const taken = text.startsWith('{"format":"plants-list"')
       ? await checkList({ json: false }, question)
       : await check({ json: false }, { ...question, against: undefined, previous: undefined });

@@ -1,8 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { ConfigError } from '../../../src/service/setting-values.js';
 import { parseVerifierKey } from '../../../src/transparency/note.js';
 import { type Config, loadConfig } from '../../../src/service/config.js';
 import { SETTINGS } from '../../../src/service/settings.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 
 type Environment = Record<string, string>;
 
@@ -37,6 +40,13 @@ const SERVERS = { EVENT_LOG: 'esdb://localhost:2113?tls=false', READ_MODEL: 'red
 
 const WITNESS = 'witness+24b37851+BNYV1Ztajd9BvyjP2HgpwrqYL6TjOwIjGMOq8Bu42xbN';
 const witness = parseVerifierKey(WITNESS, 'cosignature');
+
+/** A file with that witness, at a URL, and a line about the quorum. */
+const policyFile = (url: string, quorum: string): string => {
+  const file = join(temporaryFolder(), 'policy');
+  writeFileSync(file, `witness w ${WITNESS} ${url}\n${quorum}\n`);
+  return file;
+};
 
 /** The settings alone. */
 const loaded = (env: Record<string, string>): Omit<Config, 'environment'> => {
@@ -115,6 +125,15 @@ describe('good values', () => {
     [
       { AUDIT_WITNESSES: `${WITNESS} https://a.example/w/` },
       { auditWitnesses: { targets: [{ key: witness, url: 'https://a.example/w' }], required: 1 } },
+    ],
+    [
+      { AUDIT_WITNESSES: policyFile('https://a.example/w/', 'quorum w') },
+      {
+        auditWitnesses: {
+          targets: [{ key: witness, url: 'https://a.example/w' }],
+          required: { threshold: 1, members: ['witness+24b37851'] },
+        },
+      },
     ],
     [{ AUDIT_RECHECK_SECONDS: '1' }, { auditRecheckSeconds: 1 }],
     [{ VERIFY_EVERY_SECONDS: '0' }, { verifyEverySeconds: 0 }],
@@ -227,7 +246,11 @@ describe('bad values are refused in one line that names the setting, the value a
     [{ AUDIT_ORIGIN: 'my log' }, /^AUDIT_ORIGIN must be at most 200 visible ASCII characters/],
     [{ AUDIT_ORIGIN: 'a+b' }, /^AUDIT_ORIGIN must be/],
     [{ VERIFY_REBUILD: 'yes' }, 'VERIFY_REBUILD must be on or off, not "yes"'],
-    [{ AUDIT_WITNESSES: 'x' }, /^AUDIT_WITNESSES, witness 1: it is named by its verifier key/],
+    [
+      { AUDIT_WITNESSES: 'x' },
+      /^AUDIT_WITNESSES names a file that cannot be read: x \(ENOENT\)\. Without .* verifier key, a space and its URL$/,
+    ],
+    [{ AUDIT_WITNESSES: 'x https://a.example b' }, /^AUDIT_WITNESSES, witness 1: it is named by/],
     [{ AUDIT_WITNESSES: 'x https://a.example' }, /^AUDIT_WITNESSES, witness 1: this is not a verifier key/],
     [
       {
@@ -244,6 +267,16 @@ describe('bad values are refused in one line that names the setting, the value a
       'AUDIT_WITNESSES_REQUIRED must be an integer from 1 to 1, the number of witnesses, not "2"',
     ],
     [{ AUDIT_WITNESSES_REQUIRED: '1' }, /needs AUDIT_WITNESSES/],
+    [{ AUDIT_WITNESSES: policyFile('', 'quorum w') }, /^AUDIT_WITNESSES, witness witness\+24b37851: its URL/],
+    [{ AUDIT_WITNESSES: policyFile('https://a.example', 'quorum none') }, /its quorum is none$/],
+    [
+      { AUDIT_WITNESSES: policyFile('https://a.example', 'quorum x') },
+      /: line 2: no line before defines "x"$/,
+    ],
+    [
+      { AUDIT_WITNESSES: policyFile('https://a.example', 'quorum w'), AUDIT_WITNESSES_REQUIRED: '1' },
+      'AUDIT_WITNESSES_REQUIRED: the quorum of the policy says it',
+    ],
     [{ AUDIT_RECHECK_SECONDS: '0' }, 'AUDIT_RECHECK_SECONDS must be an integer from 1 to 31536000, not "0"'],
     [{ ROLES: 'api,' }, /^ROLES must be/],
     [{ ROLES: 'API' }, /^ROLES must be/],
