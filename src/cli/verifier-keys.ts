@@ -61,7 +61,7 @@ export const trustOf = ({ key: keys, witness, witnessesRequired, policy }: KeyOp
     return { keys, witnesses: witness, required };
   }
   if (witness.length > 0 || witnessesRequired !== undefined)
-    throw new UsageError('--policy names the witnesses and the quorum: give neither --witness beside it');
+    throw new UsageError('--policy names the witnesses and the quorum: give no --witness beside it');
   return {
     keys: [...keys, ...policy.logs.map((log) => log.key)],
     witnesses: policy.witnesses.map((named) => named.key),
