@@ -1,22 +1,14 @@
-import { pause } from '../runtime/pause.js';
 import { encodeOwner } from '../domain/stream.js';
-import { type SignedCheckpoint, type StateSnapshot, type TreeStore } from './tree-store.js';
+import { type StateSnapshot, type TreeStore } from './tree-store.js';
 import { type Hash } from '../transparency/merkle.js';
 import { isSame } from '../transparency/bytes.js';
-import { stateRootOf } from './growing-state.js';
+import { readSignedState, type SignedState } from './signed-state.js';
 import { type RangeProof } from '../transparency/range-proof.js';
 import { entriesFrom, pageProof, rangeProof } from '../transparency/prove-range.js';
 import { ownerPrefix, plantKey } from '../transparency/state.js';
 
-/** Interval at which a state is read again that is not that of the last checkpoint: they differ for some milliseconds. */
-const LOOK_EVERY_MS = 20;
-
 /** A checkpoint, and what stands beside the plants of an owner in the state that it commits to. */
-export interface ProvenState {
-  readonly signed: SignedCheckpoint;
-  readonly stateRoot: Hash;
-  readonly beside: RangeProof;
-}
+export type ProvenState = SignedState<RangeProof>;
 
 /**
  * The last checkpoint with what proves the plants of an owner; undefined where it commits to no state, where that is not
@@ -29,17 +21,8 @@ export const provenState = async (
   signal: AbortSignal,
 ): Promise<ProvenState | undefined> => {
   const prefix = ownerPrefix(encodeOwner(owner));
-  while (!signal.aborted) {
-    const signed = await store.latestCheckpoint();
-    const stateRoot = signed && stateRootOf(signed);
-    if (!stateRoot) return undefined;
-    const found = await store.readState((state) =>
-      state.size === signed.size ? { beside: besideOf(state, stateRoot, prefix) } : undefined,
-    );
-    if (found) return found.beside && { signed, stateRoot, beside: found.beside };
-    await pause(LOOK_EVERY_MS, signal);
-  }
-  return undefined;
+  const state = await readSignedState(store, signal, (stored, root) => besideOf(stored, root, prefix));
+  return state?.found && { ...state, found: state.found };
 };
 
 const besideOf = (

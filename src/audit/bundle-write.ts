@@ -161,7 +161,7 @@ const provenOf = (store: TreeStore, owner: string): Promise<ProvenState | undefi
   provenState(store, owner, abortAfter(STATE_WAIT_MS)).catch(onlyFor([RangeError], refuse));
 
 /** The line that proves that no plant is missing. Throws ExportRefused where it does not. */
-const ownersLine = (owned: OwnersPlants, { beside }: ProvenState): string => {
+const ownersLine = (owned: OwnersPlants, { found: beside }: ProvenState): string => {
   orElse(() => owned.areAll(beside), [ProofRefused], refuse);
   return plantsLine(beside);
 };

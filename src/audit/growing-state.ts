@@ -1,15 +1,12 @@
 import { type RedactedInOrder } from '../erasure/erased-while-read.js';
 import { erasureAcross } from '../erasure/erasures.js';
 import { type EventLog, type Position, type RecordedEvent, START } from '../log/event-log.js';
-import { type SignedCheckpoint, type StoredState, type TreeStore } from './tree-store.js';
-import { parseCheckpoint } from '../transparency/checkpoint.js';
-import { type Hash } from '../transparency/merkle.js';
+import { stateRootOf } from './signed-state.js';
+import { type StoredState, type TreeStore } from './tree-store.js';
 import { isSame } from '../transparency/bytes.js';
-import { NoteRefused, parseNote } from '../transparency/note.js';
 import { PackedChanges } from '../transparency/packed-changes.js';
 import { EMPTY_ROOT } from '../transparency/trie.js';
 import { type StateChange, stateChangeOf } from '../transparency/state.js';
-import { orElse } from '../transparency/refused.js';
 
 /**
  * Changes that gather before they are stored: 15 MB, and some seconds of the writer thread. So many only come where the
@@ -127,14 +124,3 @@ const faultOf = async (
     ? `its state of ${size} events has another root than the one that was signed`
     : undefined;
 };
-
-/** The state root of a stored checkpoint; undefined where it has none, or cannot be read: signing finds that out. */
-export const stateRootOf = ({
-  note,
-  stateNote = note,
-}: Pick<SignedCheckpoint, 'note' | 'stateNote'>): Hash | undefined =>
-  orElse(
-    () => parseCheckpoint(parseNote(stateNote).text).stateRoot,
-    [NoteRefused],
-    () => undefined,
-  );

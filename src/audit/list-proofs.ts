@@ -1,4 +1,3 @@
-import { pause } from '../runtime/pause.js';
 import { encodeOwner, plantStream } from '../domain/stream.js';
 import { type EventLog, type RecordedEvent } from '../log/event-log.js';
 import { type SignedCheckpoint, type StateSnapshot, type TreeStore } from './tree-store.js';
@@ -7,14 +6,11 @@ import { isSame, toBase64 } from '../transparency/bytes.js';
 import { keyName } from '../transparency/note.js';
 import { LogAltered, NotSignedYet, type PublishedTree } from './published-tree.js';
 import { broken } from './findings.js';
-import { stateRootOf } from './growing-state.js';
+import { readSignedState } from './signed-state.js';
 import { type ListedPlant, type ListProof, verifyListProof } from '../transparency/list-proof.js';
 import { type AbsenceProof, type PageProof, type Sibling } from '../transparency/range-proof.js';
 import { absenceProof, entriesFrom, pageProof } from '../transparency/prove-range.js';
 import { idOfKey, ownerPrefix, plantKey, plantValue } from '../transparency/state.js';
-
-/** Interval at which a state is read again that is not that of the last checkpoint: they differ for some milliseconds. */
-const LOOK_EVERY_MS = 20;
 
 /** Streams that are read at a time for the rows of a proof. */
 const READS_AT_ONCE = 16;
@@ -81,20 +77,21 @@ export class ListProofs {
     asked: ListAsked,
     signal: AbortSignal,
   ): Promise<{ readonly part: Part; readonly signed: SignedCheckpoint }> {
-    for (;;) {
-      const signed = await this.tree.checkpoint();
-      const root = stateRootOf(signed);
-      const part = root && (await this.store.readState((state) => partOf(state, signed, root, asked)));
-      if (part === 'altered') throw await this.#altered('its state is not the one that was signed');
-      if (part) return { part, signed };
-      if (signal.aborted)
-        throw new NotSignedYet(
-          root
-            ? 'the stored state is not that of the last checkpoint yet: try again'
-            : 'the last checkpoint commits to no state: ask again after the next write',
-        );
-      await pause(LOOK_EVERY_MS, signal);
-    }
+    const state = await readSignedState(
+      this.store,
+      signal,
+      (stored, root) => partOf(stored, root, asked),
+      () => this.tree.checkpoint(),
+    );
+    if (!state)
+      throw new NotSignedYet(
+        signal.aborted
+          ? 'the stored state is not that of the last checkpoint yet: try again'
+          : 'the last checkpoint commits to no state: ask again after the next write',
+      );
+    const { signed, found } = state;
+    if (found === 'altered') throw await this.#altered('its state is not the one that was signed');
+    return { part: found, signed };
   }
 
   async #plants(owner: string, entries: readonly TrieEntry[], signal: AbortSignal): Promise<ListedPlant[]> {
@@ -148,14 +145,12 @@ export class ListProofs {
   }
 }
 
-/** The page of a state; undefined where it is not that of this checkpoint, or `altered`. */
+/** The page of a state; `altered` where that is not the one with this root. */
 const partOf = (
-  { size, trie, node }: StateSnapshot,
-  signed: SignedCheckpoint,
+  { trie, node }: StateSnapshot,
   root: Uint8Array,
   { owner, after, limit }: ListAsked,
-): Part | 'altered' | undefined => {
-  if (size !== signed.size) return undefined;
+): Part | 'altered' => {
   if (!isSame(trie.hash, root)) return 'altered';
   const prefix = ownerPrefix(encodeOwner(owner));
   const from = after === undefined ? undefined : plantKey(prefix, after);

@@ -17,7 +17,7 @@ import { EventTimes } from './event-times.js';
 import { broken, differenceOf, type Finding, moved, shorter, wronglyErased } from './findings.js';
 import { GrowingTree, type Hash, HASH_BYTES, type TreeState } from '../transparency/merkle.js';
 import { isSame } from '../transparency/bytes.js';
-import { stateRootOf } from './growing-state.js';
+import { stateRootOf } from './signed-state.js';
 import { PlantsState } from '../transparency/state.js';
 import { CheckpointsInOrder, type KnownKeys, otherRoot } from './stored-checkpoint.js';
 import { storedRoot } from './stored-tree.js';

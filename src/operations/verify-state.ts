@@ -1,8 +1,8 @@
 import { pause } from '../runtime/pause.js';
-import { monotonicMs } from '../runtime/runtime.js';
+import { abortAfter, monotonicMs } from '../runtime/runtime.js';
 import { isSame, toCharacters } from '../transparency/bytes.js';
 import { HASH_BYTES } from '../transparency/merkle.js';
-import { stateRootOf } from '../audit/growing-state.js';
+import { readSignedState } from '../audit/signed-state.js';
 import { idOfKey, ownerPrefix, stateChangeOf } from '../transparency/state.js';
 import { erasureAcross } from '../erasure/erasures.js';
 import { encodeOwner, parsePlantStream } from '../domain/stream.js';
@@ -83,7 +83,7 @@ export const verifyState = async (
 };
 
 /** A state that a checkpoint commits to, as a whole. */
-interface SignedState {
+interface WholeState {
   readonly size: number;
   readonly position: Position;
   readonly root: Hash;
@@ -91,25 +91,17 @@ interface SignedState {
   readonly entries: PackedChanges;
 }
 
-const signedState = async (tree: TreeStore, signal: AbortSignal): Promise<SignedState | undefined> => {
-  const giveUp = monotonicMs() + SIGNED_WITHIN_MS;
-  for (;;) {
-    const checkpoint = await tree.latestCheckpoint();
-    const root = checkpoint && stateRootOf(checkpoint);
-    if (!root) return undefined;
-    const { size } = checkpoint;
-    const state = await tree.readState((snapshot) => (snapshot.size === size ? copyOf(snapshot) : undefined));
-    if (state) {
-      if (!state.computed || !isSame(state.computed, root))
-        throw new StateAltered(
-          `the stored state does not come to the root that was signed at size ${size}: see docs/audit.md`,
-        );
-      return { ...state, root };
-    }
-    if (monotonicMs() > giveUp) return undefined;
-    await pause(LOOK_EVERY_MS, signal);
-    signal.throwIfAborted();
-  }
+const signedState = async (tree: TreeStore, signal: AbortSignal): Promise<WholeState | undefined> => {
+  const late = abortAfter(SIGNED_WITHIN_MS);
+  const state = await readSignedState(tree, AbortSignal.any([signal, late]), copyOf);
+  signal.throwIfAborted();
+  if (!state) return undefined;
+  const { stateRoot: root, found } = state;
+  if (!found.computed || !isSame(found.computed, root))
+    throw new StateAltered(
+      `the stored state does not come to the root that was signed at size ${found.size}: see docs/audit.md`,
+    );
+  return { ...found, root };
 };
 
 /** The state, and its root; no root where a node is not the one that was hashed. */
@@ -124,7 +116,7 @@ const copyOf = ({ size, position, trie, entries }: StateSnapshot) => {
 
 const compare = async (
   log: EventLog,
-  { size, root, entries }: SignedState,
+  { size, root, entries }: WholeState,
   { signal, onProgress = () => undefined }: VerifyStateOptions,
 ): Promise<StateVerified> => {
   const folded = new FoldedState();
