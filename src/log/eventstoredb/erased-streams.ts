@@ -58,7 +58,9 @@ export const eraseStreams = async (
   for await (const { stream } of log.readAll(last))
     if (prefixes.some((prefix) => stream.startsWith(prefix))) return undefined;
   const names = new Set([...streams.keys()].map((stream) => namespace.onServer(stream)));
-  await redacted.announce(erasing, await tombstonesOf(server, names, found[0]?.position ?? START));
+  // They were deleted after that was ordered: all events of the server are read from there on.
+  const ordered = found.find(({ stream }) => stream === subject) ?? found[0];
+  await redacted.announce(erasing, await tombstonesOf(server, names, ordered?.position ?? START));
   try {
     const recorded = await log.append(record.stream, record.expected, [record.event]);
     await redacted.refresh();

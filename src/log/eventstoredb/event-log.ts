@@ -281,9 +281,10 @@ class EventStoreLog extends EventLog {
   // eslint-disable-next-line @typescript-eslint/no-empty-function
   async *check(): AsyncGenerator<Position, void, undefined> {}
 
-  /** In bytes of the server's log, with those of other streams. */
+  /** In bytes of the server's log from the beginning of this one, with those of other streams. */
   distance(after: Position, upTo: Position): number {
-    return after >= upTo ? 0 : Number(commitOf(upTo) - commitOf(after));
+    const from = newestOf([after, this.created.position]);
+    return from >= upTo ? 0 : Number(commitOf(upTo) - commitOf(from));
   }
 
   /** Positions are offsets in the server's log, which holds other streams, too. */

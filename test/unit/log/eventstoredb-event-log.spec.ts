@@ -678,6 +678,14 @@ describe('the event log on EventStoreDB', () => {
       expect(await refused(server.url)).toContain('namespace');
     });
 
+    it('has its own length on a server with a long log of others', async () => {
+      const server = await start();
+      server.jumpPosition(10n ** 9n);
+      const log = await open(server.url);
+      await log.append(freshStream(), 'none', newEvents(3));
+      expect(log.distance(START, await log.head())).toBeLessThan(10 ** 6);
+    });
+
     it('is refused where the server does not say where events are', async () => {
       const server = await start();
       server.jumpPosition(2n ** 64n - 1n); // so an older server says that it does not know
