@@ -108,6 +108,9 @@ const statusText = (status: SystemStatus, now: Date): string => {
 
 const whoIs = ({ host, pid }: ProcessReport): string => `${host}/${pid}`;
 
+/** Where a store does not answer, which stands among the problems. */
+const UNKNOWN = 'unknown';
+
 type Since = (at: string) => string;
 
 /** The facts about the service as a whole, one row each. */
@@ -117,12 +120,14 @@ const factRows = (status: SystemStatus, since: Since): string[][] => {
   const row = (name: string, text: string): unknown => rows.push([name, text]);
   const age = lag.seconds === null ? 'behind for an unknown time' : `${duration(lag.seconds)} behind`;
   const moreBlocked = parked.owners - parked.events.length;
-  row('log', `head ${head || 'empty'}`);
+  const isSilent = (store: SystemStatus['unanswered'][number]): boolean => status.unanswered.includes(store);
+  row('log', isSilent('event log') ? UNKNOWN : `head ${head || 'empty'}`);
   row('lists', `${age}${lag.events === null ? '' : `, ${quantity(lag.events, 'event')}`}`);
-  row('rebuild', rebuildText(status));
+  row('rebuild', isSilent('event log') ? UNKNOWN : rebuildText(status));
   for (const one of status.erasures)
     row('erasure', `${one.erasure} is ${one.state} since ${one.since}, by ${one.by}: ${one.reason}`);
-  row('checked', verifiedText(newestRun(processes, 'verified'), since));
+  // It is in the reports of processes.
+  row('checked', processes.length === 0 ? UNKNOWN : verifiedText(newestRun(processes, 'verified'), since));
   const backup = newestRun(processes, 'provenBackup');
   if (backup) row('backup', `${quantity(backup.events, 'event')}, proven, of ${since(backup.at)} ago`);
   for (const one of processes) if (one.auditor) row('tree', treeText(whoIs(one), one.auditor, since));
@@ -151,9 +156,10 @@ const verifiedText = (verified: ProcessReport['verified'], since: Since): string
 
 const treeText = (who: string, auditor: AuditorReport, since: Since): string => {
   const { size, position, checkpoint, state, recheckedAt, rechecking } = auditor;
+  if (state === 'starting') return `${who} is starting`;
   const signed = checkpoint
     ? `last checkpoint of ${checkpoint.size}, ${since(checkpoint.signedAt)} ago`
-    : 'no checkpoint yet';
+    : 'no checkpoint since it started';
   const read = recheckedAt === undefined ? 'log not yet re-read' : `log re-read ${since(recheckedAt)} ago`;
   const reading = rechecking
     ? `; being re-read for ${since(rechecking.since)}, ${quantity(rechecking.events, 'event')} so far`

@@ -15,7 +15,7 @@ import {
   ReadModelUnavailable,
 } from '../../../src/lists/read-model.js';
 import { operationEvent, skipEvent } from '../../../src/commands/record-rebuilds.js';
-import { failing, Faults } from '../../support/domain-faults.js';
+import { failing, Faults, logGone } from '../../support/domain-faults.js';
 import { known } from '../../support/domain-model.js';
 import { appendRaw, NOON, noon, run } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';
@@ -251,6 +251,16 @@ describe('the status', () => {
     expect((await readStatus(desk)).rebuild).toMatchObject({ phase: 'waiting', events: null, total: null });
     await status(desk);
     expect(office.out).toMatch(/^lists +0 s behind\nrebuild +\S+: waiting$/m);
+  });
+
+  it('says of what a store does not tell that it is unknown', async () => {
+    await live(await office.answer());
+    await status(office.desk({ log: new Faults(office.log).every('head', logGone).port }));
+    expect(office.out).toMatch(
+      /^log +unknown\nlists +behind for an unknown time\nrebuild +unknown\nchecked +never$/m,
+    );
+    await status(office.desk({ model: new Faults(office.model).next('generations', down).port }));
+    expect(office.out).toMatch(/^log +head \S+\n.*\nrebuild +none\nchecked +unknown$/m);
   });
 
   it('does not know the age of an event that does not say when it was decided, or that the log has lost', async () => {
