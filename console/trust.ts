@@ -2,7 +2,6 @@
 import { signal } from '@preact/signals';
 import { parseVerifierKey, type SignatureType, type VerifierKey } from '../src/transparency/note.js';
 import { utf8 } from '../src/transparency/bytes.js';
-import { parsePolicy } from '../src/transparency/policy.js';
 import { Refused } from '../src/transparency/refused.js';
 import { type Trust } from '../src/transparency/signed.js';
 
@@ -47,9 +46,9 @@ export class KeyRefused extends Error {
   }
 }
 
-/** Trusts these keys from now on. Throws KeyRefused where one is none; then nothing changes. */
-export const trustKeys = (typed: TrustedKeys): void => {
-  const given = trustIn(typed);
+/** Trusts these keys from now on. Rejects with KeyRefused where one is none; then nothing changes. */
+export const trustKeys = async (typed: TrustedKeys): Promise<void> => {
+  const given = await trustIn(typed);
   trust.value = given;
   trustedKeys.value = typed;
   try {
@@ -60,31 +59,27 @@ export const trustKeys = (typed: TrustedKeys): void => {
   }
 };
 
-/** The keys that are trusted; without any, proofs are only seen to fit together. Throws where nothing can be verified here. */
-export const trustNow = (): Trust => {
+/** The keys that are trusted; without any, proofs are only seen to fit together. Rejects where nothing can be verified here. */
+export const trustNow = async (): Promise<Trust> => {
   if (!('subtle' in crypto))
     throw new Error(
       'Nothing can be verified on this page: browsers give it no Web Crypto unless it comes by HTTPS or from this machine. Use plants check instead.',
     );
   if (!trust.peek())
     try {
-      trustKeys(trustedKeys.peek());
+      await trustKeys(trustedKeys.peek());
     } catch (error) {
       if (!(error instanceof KeyRefused)) throw error;
-      trustKeys(NOBODY); // what was kept is damaged
+      await trustKeys(NOBODY); // what was kept is damaged
     }
   return trust.peek() ?? { keys: [], witnesses: [], required: 0 };
 };
 
-const trustIn = ({ log, witnesses: text, required }: TrustedKeys): Trust => {
+const trustIn = async ({ log, witnesses: text, required }: TrustedKeys): Promise<Trust> => {
   const keys = parsed(log, 'log', 'ed25519');
   if (/^\s*quorum\s/m.test(text)) {
-    const { logs, witnesses, quorum } = refusing('witnesses', '', () => parsePolicy(utf8(text)));
-    return {
-      keys: [...keys, ...logs.map(({ key }) => key)],
-      witnesses: witnesses.map(({ key }) => key),
-      required: quorum,
-    };
+    const { parsePolicy, trustInPolicy } = await import('../src/transparency/policy.js'); // few have one
+    return refusing('witnesses', '', () => trustInPolicy(parsePolicy(utf8(text)), keys));
   }
   const witnesses = parsed(text, 'witnesses', 'cosignature');
   if (required > witnesses.length)

@@ -11,13 +11,15 @@ export const TrustForm = ({ open = trustedKeys.peek().log === '' }: { readonly o
   const [fault, setFault] = useState<KeyRefused>();
   const save = (event: SubmitEvent): void => {
     event.preventDefault();
-    try {
-      trustKeys(typed);
-      setFault(undefined);
-      notify({ text: 'These keys are trusted in this browser from now on.' });
-    } catch (error) {
-      setFault(error instanceof KeyRefused ? error : new KeyRefused('log', messageOf(explained(error))));
-    }
+    trustKeys(typed).then(
+      () => {
+        setFault(undefined);
+        notify({ text: 'These keys are trusted in this browser from now on.' });
+      },
+      (error: unknown) => {
+        setFault(error instanceof KeyRefused ? error : new KeyRefused('log', messageOf(explained(error))));
+      },
+    );
   };
   const faultOf = (field: KeyRefused['field']): string | undefined =>
     fault?.field === field ? fault.message : undefined;
@@ -38,7 +40,7 @@ export const TrustForm = ({ open = trustedKeys.peek().log === '' }: { readonly o
         />
         <Area
           label="Keys of witnesses"
-          hint="One on each line, or a policy file (C2SP tlog-policy). May be empty."
+          hint="One on each line, or a tlog-policy. May be empty."
           value={typed.witnesses}
           fault={faultOf('witnesses')}
           onInput={(witnesses) => {

@@ -66,7 +66,7 @@ export class ListProofs {
       plants,
       proof: part.proof,
       checkpoint: signed.stateNote ?? note,
-      cosigned: signed.stateNote && by ? note : undefined,
+      cosigned: signed.stateNote && by?.length ? note : undefined,
       ...(by ? { witnesses: by.map(({ key }) => keyName(key)) } : {}),
     });
     await this.#verify(text);

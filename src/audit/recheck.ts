@@ -18,7 +18,7 @@ import { broken, differenceOf, type Finding, moved, shorter, wronglyErased } fro
 import { GrowingTree, type Hash, HASH_BYTES, type TreeState } from '../transparency/merkle.js';
 import { isSame } from '../transparency/bytes.js';
 import { stateRootOf } from './signed-state.js';
-import { PlantsState } from '../transparency/state.js';
+import { PlantsState } from '../transparency/plants-state.js';
 import { CheckpointsInOrder, type KnownKeys, otherRoot } from './stored-checkpoint.js';
 import { storedRoot } from './stored-tree.js';
 import { placeOf, TILE_WIDTH, TileRefused } from '../transparency/tiles.js';

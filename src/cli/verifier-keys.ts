@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { type Command, InvalidArgumentError } from 'commander';
 import { NoteRefused, parseVerifierKey, type SignatureType, type VerifierKey } from '../transparency/note.js';
-import { parsePolicy, type Policy } from '../transparency/policy.js';
+import { parsePolicy, type Policy, trustInPolicy } from '../transparency/policy.js';
 import { type Trust } from '../transparency/signed.js';
 import { positiveInteger } from './arguments.js';
 import { UsageError } from './exit-status.js';
@@ -62,9 +62,5 @@ export const trustOf = ({ key: keys, witness, witnessesRequired, policy }: KeyOp
   }
   if (witness.length > 0 || witnessesRequired !== undefined)
     throw new UsageError('--policy names the witnesses and the quorum: give no --witness beside it');
-  return {
-    keys: [...keys, ...policy.logs.map((log) => log.key)],
-    witnesses: policy.witnesses.map((named) => named.key),
-    required: policy.quorum,
-  };
+  return trustInPolicy(policy, keys);
 };

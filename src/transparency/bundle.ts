@@ -30,7 +30,8 @@ import {
   type Signed,
   type Trust,
 } from './signed.js';
-import { encodeOwner, ownerPrefix, PlantsState, type StateEvent } from './state.js';
+import { PlantsState } from './plants-state.js';
+import { encodeOwner, ownerPrefix, type StateEvent } from './state.js';
 
 export interface ProvenBundle extends Signed {
   /** No event before this one is in the bundle. */

@@ -1,7 +1,8 @@
-import { fromCharacters, textOf, toCharacters } from './bytes.js';
+import { fromCharacters, isSame, textOf } from './bytes.js';
 import { type Quorum } from './cosignature.js';
 import { keyName, NoteRefused, parseVerifierKey, type SignatureType, type VerifierKey } from './note.js';
 import { quoted } from './refused.js';
+import { type Trust } from './signed.js';
 
 /** A key of a policy, and where its owner is, in the form that the policy's reader expects. */
 export interface PolicyKey {
@@ -17,8 +18,10 @@ export interface Policy {
   readonly quorum: Quorum;
 }
 
-/** Bytes of a policy at most: hundreds of lines. */
 const MAX_BYTES = 100_000;
+
+/** Witnesses and groups: groups may stand in groups so deep. */
+const MAX_NAMES = 1_000;
 
 /** The quorum of a policy that needs no cosignatures; no witness or group has this name. */
 const NOBODY = 'none';
@@ -43,6 +46,13 @@ export const parsePolicy = (file: Uint8Array): Policy => {
     }
   return reader.policy();
 };
+
+/** The trust in a policy, and in further keys of logs. */
+export const trustInPolicy = ({ logs, witnesses, quorum }: Policy, keys: readonly VerifierKey[]): Trust => ({
+  keys: [...keys, ...logs.map(({ key }) => key)],
+  witnesses: witnesses.map(({ key }) => key),
+  required: quorum,
+});
 
 class PolicyReader {
   readonly #logs: PolicyKey[] = [];
@@ -73,8 +83,9 @@ class PolicyReader {
   #addKey(to: PolicyKey[], [vkey = '', url, ...more]: readonly string[], type: SignatureType): VerifierKey {
     if (more.length > 0) throw new NoteRefused('more words than a key and a URL');
     const key = parseVerifierKey(shown(vkey), type);
-    if (to.some((known) => toCharacters(known.key.publicKey) === toCharacters(key.publicKey)))
-      throw new NoteRefused(`the key of ${quoted(key.name)} stands here twice`);
+    const isOne = ({ key: known }: PolicyKey): boolean =>
+      isSame(known.publicKey, key.publicKey) || keyName(known) === keyName(key);
+    if (to.some(isOne)) throw new NoteRefused(`the key of ${quoted(key.name)} stands here twice`);
     to.push({ key, url: url === undefined ? undefined : shown(url) });
     return key;
   }
@@ -82,6 +93,8 @@ class PolicyReader {
   #define(name: string, what: string | Quorum): void {
     if (name === NOBODY || this.#defined.has(name))
       throw new NoteRefused(`the name ${quoted(shown(name))} is taken`);
+    if (this.#defined.size === MAX_NAMES)
+      throw new NoteRefused(`more than ${MAX_NAMES} witnesses and groups`);
     this.#defined.set(name, what);
     this.#free.add(name);
   }

@@ -55,6 +55,7 @@ const list = await report('proveList', api.proveList({ limit: 3 }));
 if (list.status === 200 && list.data.format !== 'plants-list') throw new Error('no list proof');
 await report('readAlarm', api.readAlarm());
 await report('readCheckpoint', api.readCheckpoint());
+await report('readState', api.readState());
 await report('readTile', api.readTile(0, '000.p/1', {}));
 await report('readEntries', api.readEntries('000.p/1', {}));
 await report('proveInclusion', api.proveInclusion({ index: 0 }));

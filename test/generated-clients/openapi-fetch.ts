@@ -48,6 +48,7 @@ report('readReceipt', await client.GET('/log/receipt', { params: { query: { posi
 report('proveList', await client.GET('/log/list', { params: { query: { limit: 3 } } }));
 report('readAlarm', await client.GET('/log/alarm'));
 report('readCheckpoint', await client.GET('/log/checkpoint', { parseAs: 'text' }));
+report('readState', await client.GET('/log/state', { parseAs: 'text' }));
 const tile = { path: '000.p/1' };
 const hashes = await client.GET('/log/tile/{level}/{path}', {
   params: { path: { ...tile, level: 0 } },

@@ -38,7 +38,7 @@ const CheckPage = () => {
     };
     try {
       const against = older && new Uint8Array(await older.arrayBuffer());
-      const result = await checkFile(file, { ...trustNow(), against, onProgress });
+      const result = await checkFile(file, { ...(await trustNow()), against, onProgress });
       if (!run.signal.aborted) setChecked({ name: file.name, file: result });
     } catch (failure) {
       if (!run.signal.aborted) setError(explained(failure));

@@ -22,7 +22,7 @@ export const compareCheckpoints = async (
   let [older, newer] = [asNote(kept), other === undefined ? await lastCheckpoint() : asNote(other)];
   if (other !== undefined && (sizeOf(older) ?? 0) > (sizeOf(newer) ?? 0)) [older, newer] = [newer, older];
   const proof = await consistencyProof(sizeOf(older) ?? 0, sizeOf(newer) ?? 0);
-  return verifyExtension(older, newer, proof, trustNow());
+  return verifyExtension(older, newer, proof, await trustNow());
 };
 
 export const Compare = () => {

@@ -35,7 +35,7 @@ const read = async (index: number, signal: AbortSignal): Promise<Shown> => {
   ]);
   const leaf = leaves[index % BUNDLE_EVENTS] ?? new Uint8Array();
   // Cosignatures are shown, and none is required: the newest checkpoint may still wait for its witnesses.
-  const result = await verifyEntry(leaf, proof, { ...trustNow(), required: 0 });
+  const result = await verifyEntry(leaf, proof, { ...(await trustNow()), required: 0 });
   return { leaf: textOf(leaf) ?? '', proof, result };
 };
 

@@ -60,7 +60,7 @@ const fetchProof = async (after: string | undefined, signal: AbortSignal): Promi
 /** Verifies a proof with the keys that are trusted now. Throws what `signal` was aborted with. */
 const verified = async (text: string, after: string | undefined, signal: AbortSignal): Promise<Proof> => {
   try {
-    const result = await verifyListProof(text, trustNow());
+    const result = await verifyListProof(text, await trustNow());
     signal.throwIfAborted();
     return { text, result: ofThisPage(result, after) };
   } catch (error) {

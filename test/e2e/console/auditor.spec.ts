@@ -190,6 +190,23 @@ describeInBrowser('an auditor in the console', () => {
     await page.getByText(/by none of the known keys/).waitFor();
   });
 
+  it('trusts by a policy file, whose quorum counts', async () => {
+    const page = await open('/console/checkpoints');
+    const form = page.locator('details', { hasText: 'Keys that you trust' });
+    if ((await form.getAttribute('open')) === null) await form.locator('summary').click();
+    await page.getByLabel('Keys of the log').fill('');
+    const saves = async (policy: string, says: string): Promise<void> => {
+      await page.getByLabel('Keys of witnesses').fill(policy);
+      await page.getByRole('button', { name: 'Trust these keys' }).click();
+      await page.getByText(says).waitFor();
+    };
+    await saves(`witness w ${witness.vkey}\nquorum x`, 'line 2: no line before defines "x"');
+    await saves(`log ${vkey}\nwitness w ${witness.vkey}\nquorum w`, 'These keys are trusted');
+    const last = page.getByRole('region', { name: 'The last checkpoint' });
+    await last.getByText('Proven.').waitFor();
+    await last.getByText(parseVerifierKey(vkey).name).first().waitFor();
+  });
+
   it('sees who stands for a checkpoint, and that the log goes on from one that was kept', async () => {
     const page = await open('/console/checkpoints');
     await trust(page);

@@ -20,7 +20,8 @@ import {
   signNote,
   type VerifierKey,
 } from '../../../src/transparency/note.js';
-import { PlantsState, type StateEvent } from '../../../src/transparency/state.js';
+import { PlantsState } from '../../../src/transparency/plants-state.js';
+import { type StateEvent } from '../../../src/transparency/state.js';
 import { plantStream } from '../../../src/domain/stream.js';
 import { type Json } from '../../../src/log/event-log.js';
 import { AuditedLog, newSigner } from '../../support/audited-log.js';

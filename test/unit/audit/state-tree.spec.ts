@@ -5,7 +5,8 @@ import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import { type LeafEvent } from '../../../src/audit/leaf.js';
 import { EMPTY_ROOT } from '../../../src/transparency/merkle.js';
-import { PlantsState, stateChangeOf } from '../../../src/transparency/state.js';
+import { PlantsState } from '../../../src/transparency/plants-state.js';
+import { stateChangeOf } from '../../../src/transparency/state.js';
 import { branchHash, entryHash, type TrieEntry, trieRoot } from '../../../src/transparency/trie.js';
 import { plantStream } from '../../../src/domain/stream.js';
 

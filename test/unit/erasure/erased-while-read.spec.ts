@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { openSqliteReadModel } from '../../../src/lists/sqlite/lists.js';
 import { openSqliteTreeStore } from '../../../src/audit/sqlite/tree-store.js';
 import { stateRootOf } from '../../../src/audit/signed-state.js';
-import { PlantsState } from '../../../src/transparency/state.js';
+import { PlantsState } from '../../../src/transparency/plants-state.js';
 import { ERASURES_STREAM } from '../../../src/domain/stream.js';
 import { decorate } from '../../../src/log/decorate.js';
 import { type EventLog, START } from '../../../src/log/event-log.js';

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { openSqliteReadModel } from '../../../src/lists/sqlite/lists.js';
 import { stateRootOf } from '../../../src/audit/signed-state.js';
-import { PlantsState } from '../../../src/transparency/state.js';
+import { PlantsState } from '../../../src/transparency/plants-state.js';
 import { lastRun } from '../../../src/operations/last-runs.js';
 import { verify as verifyByHand } from '../../../src/cli/commands/verify.js';
 import { erasureAcross } from '../../../src/erasure/erasures.js';
