@@ -183,21 +183,24 @@ describe('a log that is read again', () => {
     await log.fill(10);
     await log.sign();
     expect(await again()).toBeUndefined();
-    const { note } = (await log.tree.checkpoint(EVENTS)) ?? { note: '' };
-    const alterations: readonly [string, RegExp][] = [
-      [
-        note.replace(/(.)=\n$/, (_end, last: string) => `${last === 'A' ? 'E' : 'A'}=\n`),
-        /signature is not by/,
-      ],
-      [note.replace(`\n${EVENTS}\n`, `\n${EVENTS - 1}\n`), /is not the one that was signed/],
-      ['', /is not the one that was signed/],
+    const { note = '', stateNote = '' } = (await log.tree.checkpoint(EVENTS)) ?? {};
+    const otherEnd = (text: string): string =>
+      text.replace(/(.)=\n$/, (_end, last: string) => `${last === 'A' ? 'E' : 'A'}=\n`);
+    const alterations: readonly ['note' | 'state_note', string, RegExp][] = [
+      ['note', otherEnd(note), /signature is not by/],
+      ['note', note.replace(`\n${EVENTS}\n`, `\n${EVENTS - 1}\n`), /is not the one that was signed/],
+      ['note', '', /is not the one that was signed/],
+      ['state_note', otherEnd(stateNote), /signature is not by/],
+      ['state_note', stateNote.replace(/v1 .*\n/, `v1 ${'A'.repeat(43)}=\n`), /signature is not by/],
+      ['state_note', '', /is not the one that was signed/],
     ];
-    for (const [altered, reason] of alterations) {
-      log.tamper(`UPDATE checkpoints SET note = ? WHERE size = ${EVENTS}`, altered);
+    for (const [column, altered, reason] of alterations) {
+      log.tamper(`UPDATE checkpoints SET ${column} = ? WHERE size = ${EVENTS}`, altered);
       expect(await again()).toMatchObject({
         kind: 'tree',
         message: expect.stringMatching(reason) as unknown,
       });
+      log.tamper(`UPDATE checkpoints SET note = ?, state_note = ? WHERE size = ${EVENTS}`, note, stateNote);
     }
     log.tamper(`UPDATE checkpoints SET note = ?, root = zeroblob(32) WHERE size = ${EVENTS}`, note);
     expect(await again()).toMatchObject({
