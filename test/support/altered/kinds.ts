@@ -99,6 +99,7 @@ export const ONLY_WARNED = 'tree.db removed, an event after the last record';
 /** Found at the next start: a running service does not read it again. */
 export const AT_NEXT_START: readonly string[] = [
   'event: appended with an old time', // or with the next event: a running service reads what it has appended
+  'event: appended with a time to come',
   'audit key: removed',
   'audit key: another one',
   'audit key: damaged',
