@@ -2,7 +2,8 @@ import { setFlagsFromString } from 'node:v8';
 
 /**
  * Percent by which V8's heap may grow after a full collection before the next one. V8's default is up to 300; with it the
- * heap of a busy service held 100 MB of garbage. Measured: docs/performance.md, "Memory under hostile clients".
+ * heap of a busy service held 100 MB of garbage. Measured: docs/performance.md, "Memory under hostile clients". Node 24 and
+ * 26 heed it little.
  */
 const GROWTH_PERCENT = 50;
 
