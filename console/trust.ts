@@ -2,7 +2,7 @@
 import { signal } from '@preact/signals';
 import { parseVerifierKey, type SignatureType, type VerifierKey } from '../src/transparency/note.js';
 import { utf8 } from '../src/transparency/bytes.js';
-import { Refused } from '../src/transparency/refused.js';
+import { orElse, Refused } from '../src/transparency/refused.js';
 import { type Trust } from '../src/transparency/signed.js';
 
 /** As they are typed: a verifier key on each line. */
@@ -79,7 +79,7 @@ const trustIn = async ({ log, witnesses: text, required }: TrustedKeys): Promise
   const keys = parsed(log, 'log', 'ed25519');
   if (/^\s*quorum\s/m.test(text)) {
     const { parsePolicy, trustInPolicy } = await import('../src/transparency/policy.js'); // few have one
-    return refusing('witnesses', '', () => trustInPolicy(parsePolicy(utf8(text)), keys));
+    return orElse(() => trustInPolicy(parsePolicy(utf8(text)), keys), [Refused], refused('witnesses', ''));
   }
   const witnesses = parsed(text, 'witnesses', 'cosignature');
   if (required > witnesses.length)
@@ -91,20 +91,18 @@ const parsed = (text: string, field: KeyRefused['field'], type: SignatureType): 
   const keys: VerifierKey[] = [];
   for (const [at, line] of text.split('\n').entries()) {
     if (line.trim() === '') continue;
-    keys.push(refusing(field, `line ${at + 1}: `, () => parseVerifierKey(line.trim(), type)));
+    keys.push(
+      orElse(() => parseVerifierKey(line.trim(), type), [Refused], refused(field, `line ${at + 1}: `)),
+    );
   }
   return keys;
 };
 
-/** Throws KeyRefused for Refused. */
-const refusing = <T>(field: KeyRefused['field'], where: string, read: () => T): T => {
-  try {
-    return read();
-  } catch (error) {
-    if (error instanceof Refused) throw new KeyRefused(field, `${where}${error.message}`);
-    throw error;
-  }
-};
+const refused =
+  (field: KeyRefused['field'], where: string) =>
+  ({ message }: Refused): never => {
+    throw new KeyRefused(field, `${where}${message}`);
+  };
 
 /** Text for an error of verifying that is not about the proof. */
 export const explained = (error: unknown): unknown =>

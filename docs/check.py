@@ -126,7 +126,8 @@ def checkpoint(note, vkeys, witnesses=(), enough=lambda by: True):  # C2SP signe
     return origin, int(size), from_base64(root), states[0] if states else None
 def checkpoints(proof, vkeys, demand):  # version 2: the cosignatures are on another note than the state root
     need(type(proof['version']) is Number and proof['version'] == '12'['cosigned' in proof], 'it is of another version')
-    first, last = checkpoint(proof['checkpoint'], vkeys), checkpoint(proof.get('cosigned', proof['checkpoint']), vkeys, *demand)
+    if 'cosigned' not in proof: return checkpoint(proof['checkpoint'], vkeys, *demand)
+    first, last = checkpoint(proof['checkpoint'], vkeys), checkpoint(proof['cosigned'], vkeys, *demand)
     return need(first[:3] == last[:3], 'another checkpoint is cosigned') or first
 def check(lines, vkeys, older, at, demand):  # at: the line and the event that it is at, for whoever catches what is thrown
     at[0], size, ended, owner, whole = 0, None, None, None, False
@@ -252,8 +253,7 @@ def policy(name):  # C2SP tlog-policy: the keys of logs and witnesses, and wheth
     keys, rules, free, quorum = {'log': [], 'witness': []}, {}, set(), []
     with open(name, encoding='latin-1', newline='') as file: lines = file.read().split('\n')
     need(all(re.fullmatch('[\t -~\x80-\xff]*', line) for line in lines), 'the policy has control characters')
-    for kind, *words in filter(None, (re.findall('[^ \t]+', line) for line in lines)):
-        if kind[0] == '#': continue
+    for kind, *words in filter(None, (re.findall('[^ \t]+', re.sub('^[ \t]*#.*', '', line)) for line in lines)):
         fits = {'log': (1, 2), 'witness': (2, 3), 'group': range(3, 10 ** 6), 'quorum': (1,)}.get(kind, ())
         need(len(words) in fits, 'a line of the policy is none')
         names = words[2:] if kind == 'group' else words if kind == 'quorum' and words != ['none'] else []

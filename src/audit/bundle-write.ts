@@ -13,7 +13,8 @@ import {
   plantsLine,
 } from '../transparency/bundle-format.js';
 import { type Checkpoint, parseCheckpoint } from '../transparency/checkpoint.js';
-import { readRecorded } from './checkpoint-record.js';
+import { readRecorded, type Recorded } from './checkpoint-record.js';
+import { notesInFile } from './signed-state.js';
 import { knownPosition } from '../history/read.js';
 import { ErasedEvents, hashInTree } from '../transparency/erased-events.js';
 import { leafOf } from './leaf.js';
@@ -95,17 +96,16 @@ export async function* bundleOf(
   signal: AbortSignal,
 ): AsyncGenerator<string, Bundled, undefined> {
   const proven = owner === undefined ? undefined : await provenOf(store, owner);
-  const signed = proven?.signed ?? (await store.latestCheckpoint());
-  const note = signed?.note ?? (altered ? await lastRecorded(log) : undefined);
-  if (note === undefined)
+  const signed =
+    proven?.signed ?? (await store.latestCheckpoint()) ?? (altered ? await lastRecorded(log) : undefined);
+  if (!signed)
     throw new ExportRefused('no checkpoint has been signed yet: run a service with the role auditor first');
+  const { note } = signed;
   const checkpoint = readCheckpoint(note);
   const { size } = checkpoint;
   const tree = new StoredNodes(store, size);
   const from = await firstIndex(log, store, asked, size);
-  const [stateNote, cosigned] = [signed?.stateNote, note + cosignatures(note)];
-  const isApart = stateNote !== undefined && cosigned !== note;
-  const bundle = { checkpoint: stateNote ?? cosigned, ...(isApart ? { cosigned } : {}), from };
+  const bundle = { ...notesInFile(signed, note + cosignatures(note)), from };
   const before = owner === undefined ? await tree.subtreesBefore(from) : undefined;
   const running = before && new GrowingTree({ size: from, hashes: Buffer.concat(before) });
   const owned =
@@ -167,13 +167,13 @@ const ownersLine = (owned: OwnersPlants, { found: beside }: ProvenState): string
 };
 
 /**
- * The note of the last checkpoint that the log records. An auditor whose tree.db is new, and contradicts the records,
- * has signed none: the altered log is exported up to this one.
+ * The last checkpoint that the log records. An auditor whose tree.db is new, and contradicts the records, has signed
+ * none: the altered log is exported up to this one.
  */
-const lastRecorded = async (log: EventLog): Promise<string | undefined> => {
+const lastRecorded = async (log: EventLog): Promise<Recorded | undefined> => {
   const last = await log.readLast(AUDIT_STREAM);
   const recorded = last && readRecorded(last);
-  return typeof recorded === 'object' ? recorded.note : undefined;
+  return typeof recorded === 'object' ? recorded : undefined;
 };
 
 const readCheckpoint = (note: string): Checkpoint =>

@@ -6,7 +6,7 @@ import { isSame, toBase64 } from '../transparency/bytes.js';
 import { keyName } from '../transparency/note.js';
 import { LogAltered, NotSignedYet, type PublishedTree } from './published-tree.js';
 import { broken } from './findings.js';
-import { readSignedState } from './signed-state.js';
+import { notesInFile, readSignedState } from './signed-state.js';
 import { type ListedPlant, type ListProof, verifyListProof } from '../transparency/list-proof.js';
 import { type AbsenceProof, type PageProof, type Sibling } from '../transparency/range-proof.js';
 import { absenceProof, entriesFrom, pageProof } from '../transparency/prove-range.js';
@@ -65,8 +65,7 @@ export class ListProofs {
       isLast: part.isLast,
       plants,
       proof: part.proof,
-      checkpoint: signed.stateNote ?? note,
-      cosigned: signed.stateNote && by?.length ? note : undefined,
+      ...notesInFile(signed, note),
       ...(by ? { witnesses: by.map(({ key }) => keyName(key)) } : {}),
     });
     await this.#verify(text);

@@ -38,6 +38,18 @@ export const readSignedState = async <Found>(
   }
 };
 
+/**
+ * A checkpoint as files hold it: the note with the state root, and beside it the cosigned note where that is another one
+ * and has cosignatures. `cosigned`: its note with those that are known.
+ */
+export const notesInFile = (
+  { note, stateNote }: Pick<SignedCheckpoint, 'note' | 'stateNote'>,
+  cosigned: string,
+): { readonly checkpoint: string; readonly cosigned?: string } =>
+  stateNote === undefined || cosigned === note
+    ? { checkpoint: stateNote ?? cosigned }
+    : { checkpoint: stateNote, cosigned };
+
 /** The state root of a stored checkpoint; undefined where it has none, or cannot be read: signing finds that out. */
 export const stateRootOf = ({
   note,

@@ -10,20 +10,22 @@ import { UsageError } from './exit-status.js';
 export const verifierKeysOf =
   (type: SignatureType) =>
   (value: string, before: readonly VerifierKey[]): readonly VerifierKey[] => {
-    try {
-      const text = existsSync(value) ? readFileSync(value, 'utf8').trim() : value;
-      return [...before, ...text.split(/\r?\n/).map((vkey) => parseVerifierKey(vkey, type))];
-    } catch (error) {
-      throw new InvalidArgumentError(
-        error instanceof NoteRefused ? error.message : 'It names a file that cannot be read.',
-      );
-    }
+    const text = (): string => (existsSync(value) ? readFileSync(value, 'utf8').trim() : value);
+    const keys = argumentIn(() =>
+      text()
+        .split(/\r?\n/)
+        .map((vkey) => parseVerifierKey(vkey, type)),
+    );
+    return [...before, ...keys];
   };
 
 /** The policy in a file. */
-const policyIn = (file: string): Policy => {
+const policyIn = (file: string): Policy => argumentIn(() => parsePolicy(readFileSync(file)));
+
+/** Throws InvalidArgumentError for whatever `read` throws. */
+const argumentIn = <T>(read: () => T): T => {
   try {
-    return parsePolicy(readFileSync(file));
+    return read();
   } catch (error) {
     throw new InvalidArgumentError(
       error instanceof NoteRefused ? error.message : 'It names a file that cannot be read.',

@@ -15,6 +15,7 @@ import { orElse } from '../transparency/refused.js';
 /** The time to wait for a checkpoint of the stored state, in milliseconds: one is signed a second after a write. */
 const SIGNED_WITHIN_MS = 5_000;
 
+/** Interval of looks for the next checkpoint. */
 const LOOK_EVERY_MS = 20;
 
 /** Events between two reports of progress: each is a message to another thread. */
