@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache';
 import { v5 as uuidV5 } from 'uuid';
 import { decode, encode, versionOf } from '../domain/codec.js';
 import { DomainError, EventRefused } from '../domain/errors.js';
@@ -40,7 +41,30 @@ export interface CommandDependencies {
   readonly skips: () => Promise<Skips>;
   /** Throws DomainError where nothing of an owner is written at present. */
   readonly admit?: (owner: string) => Promise<void> | undefined;
+  /** Without it each deletion reads. */
+  readonly present?: PresentPlants;
 }
+
+/** A plant, absent or present, and the revision of its stream at which it was so. */
+interface PlantAt {
+  readonly state: Plant | undefined;
+  readonly revision: bigint | undefined;
+}
+
+const ABSENT: PlantAt = { state: undefined, revision: undefined };
+
+/**
+ * The plants that commands of this process have left present, by stream. A deletion states the revision from here and
+ * reads nothing; where another process has changed the plant since, the log refuses it, and it is decided again.
+ */
+export class PresentPlants extends LRUCache<string, PlantAt> {
+  constructor() {
+    super({ max: MAX_PRESENT });
+  }
+}
+
+/** Some megabytes. */
+const MAX_PRESENT = 10_000;
 
 /** The result of a command: what it did to its plant, and where its last event stands. */
 export interface Changed extends PlantEffect, Appended {}
@@ -53,9 +77,8 @@ const PAGE = 10;
 
 /**
  * Decides on the present state of a plant, and appends; decides again where another writer was faster. Reads only the end
- * of the plant's stream, and for a new plant nothing: its first append states that the stream is empty. `seen`: the last
- * event of the stream, where the caller has just read it. Only for a command that was never run before; else use
- * `resumeCommand`.
+ * of the plant's stream; for a new plant nothing, as its first append states that the stream is empty, and for one of
+ * `PresentPlants` neither. Only for a command that was never run before; else use `resumeCommand`.
  * Throws DomainError, EventRefused (the last event cannot be read, so it is not known whether the plant is present),
  * LogUnavailable (nothing was written) or OutcomeUnknown (it may have been).
  */
@@ -64,15 +87,14 @@ export const runCommand = async (
   owner: string,
   command: PlantCommand,
   context: CommandContext,
-  seen?: RecordedEvent,
 ): Promise<Changed> => {
-  const { log } = dependencies;
+  const { log, present } = dependencies;
   const stream = plantStream(owner, command.id);
   return change(dependencies, stream, command, context, async (before) => {
     // The log checks that there is no stream, for less than a read: most plants that are added are new.
-    const isKnown = !before && (seen !== undefined || command.type === 'CreatePlant');
-    const last = isKnown ? seen : await log.readLast(stream);
-    return { state: last, revision: last?.revision };
+    if (!before && command.type === 'CreatePlant') return ABSENT;
+    const known = before ? undefined : present?.get(stream);
+    return known ?? plantAt(dependencies, await log.readLast(stream));
   });
 };
 
@@ -108,22 +130,22 @@ export const resumeCommand = async (
         last = event;
       }
     } while (page.length === PAGE);
-    return { state: last, revision: last?.revision };
+    return plantAt(dependencies, last);
   });
 };
 
-/** Executes a command on the last event of its plant's stream. */
+/** Executes a command on its plant as it is read. */
 const change = async (
   dependencies: CommandDependencies,
   stream: string,
   command: PlantCommand,
   context: CommandContext,
-  read: Execution<RecordedEvent | undefined, Changed>['read'],
+  read: Execution<Plant | undefined, Changed>['read'],
 ): Promise<Changed> => {
-  const { log, now } = dependencies;
+  const { log, now, present } = dependencies;
   let effect: PlantEffect = { id: command.id, plant: undefined };
   let count = 0;
-  const outcome = await execute<RecordedEvent | undefined, Changed>(log, stream, {
+  const outcome = await execute<Plant | undefined, Changed>(log, stream, {
     races: RACES,
     read: async (before) => {
       // An earlier try, whose outcome was unknown, may be what moved the stream: then it is right after what was
@@ -131,15 +153,19 @@ const change = async (
       const next = before && (await log.readStream(stream, before.revision, count)).at(-1);
       return next && isOf(context)(next) ? { done: changedBy(next) } : read(before);
     },
-    decide: async (last) => {
-      const events = decide(command, await plantNow(dependencies, last));
+    decide: (plant) => {
+      const events = decide(command, plant);
       for (const event of events) effect = effectOf(event);
       count = events.length;
       return newEvents(events, context, now());
     },
     tooManyRaces,
   });
-  return { ...effect, ...outcome };
+  const changed = { ...effect, ...outcome };
+  const { plant: state, revision } = changed;
+  if (state) present?.set(stream, { state, revision });
+  else present?.delete(stream);
+  return changed;
 };
 
 /** The result of a command, by its last event. */
@@ -205,6 +231,11 @@ export const plantNow = async (
     return before && effectOfStored(before).plant;
   }
 };
+
+const plantAt = async (
+  dependencies: CommandDependencies,
+  last: RecordedEvent | undefined,
+): Promise<PlantAt> => ({ state: await plantNow(dependencies, last), revision: last?.revision });
 
 const newEvents = (events: readonly PlantEvent[], context: CommandContext, now: Date): NewEvent[] =>
   events.map((event, index) => ({

@@ -46,6 +46,7 @@ import { Freshness } from '../lists/freshness.js';
 import { ListPlantsHandler } from '../lists/list-plants.js';
 import { ChangePlantHandler, EnsurePlantHandler } from '../commands/plants.js';
 import { IdempotentCommands } from '../commands/idempotency.js';
+import { PresentPlants } from '../commands/plant-commands.js';
 
 /** The parts made before Nest is: those that can fail at start, with a clear line each. */
 export interface Parts {
@@ -168,6 +169,7 @@ export class AppModule {
             now: operated.now,
             skips: () => readSkipsInForce(log),
             admit: (owner) => gate.admit(owner),
+            present: new PresentPlants(),
           }),
         },
         { provide: ErasureGate, useValue: gate },

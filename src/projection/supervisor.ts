@@ -23,8 +23,8 @@ import { assertConclusive, type Verified, verify } from './verify.js';
 /** The interval at which log and store are looked at without a reported change, in milliseconds. */
 const LOOK_EVERY_MS = 500;
 
-/** The same where no other process can change the store, and nothing is being built. */
-const LOOK_ALONE_EVERY_MS = 1_000;
+/** The same while nothing is being built: a request, and data that the store has lost, are reported. */
+const LOOK_IDLE_EVERY_MS = 1_000;
 
 /** The time after a switch that lists may be read from the replaced generation, in milliseconds: twice the promise. */
 const READERS_MS = 2 * SWITCH_SEEN_MS;
@@ -135,8 +135,8 @@ export class Supervisor {
       } catch (error) {
         if (!isOver()) this.#failed(error as Error);
       }
-      const isAlone = this.model.isSole && this.#progress === undefined;
-      if (isDone) await this.#bell.wait(untilTick(isAlone ? LOOK_ALONE_EVERY_MS : LOOK_EVERY_MS), signal);
+      const isIdle = this.#progress === undefined && this.#problem === undefined;
+      if (isDone) await this.#bell.wait(untilTick(isIdle ? LOOK_IDLE_EVERY_MS : LOOK_EVERY_MS), signal);
     }
     await this.#stopAllBut([]);
     this.#progress = undefined;

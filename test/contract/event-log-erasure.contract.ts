@@ -8,6 +8,7 @@ import {
   type RecordedEvent,
   START,
   StreamErased,
+  WrongExpectedRevision,
 } from '../../src/log/event-log.js';
 import { all, follow, newEvent, newEvents } from '../support/log-events.js';
 import { until } from '../support/waiting.js';
@@ -174,6 +175,7 @@ export const eventLogErasureContract = (name: string, open: () => Promise<EventL
       const one = await owned();
       await eraseEvents(one, await ownedEvents(one));
       const [stream = ''] = one.streams;
+      await expect(log.append(stream, 2n, [newEvent()])).rejects.toThrow(WrongExpectedRevision);
       const again = await log.append(stream, 'none', [newEvent()]).catch((error: unknown) => error);
       if (again instanceof Error) expect(again).toBeInstanceOf(StreamErased);
       else expect(again).toMatchObject({ revision: 0n });

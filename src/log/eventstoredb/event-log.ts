@@ -338,7 +338,7 @@ class EventStoreLog extends EventLog {
       if (error instanceof WrongExpectedVersionError)
         return await this.#written(stream, order, new WrongExpectedRevision(stream, expected));
       const reason = this.server.unavailable(error);
-      if (error instanceof StreamDeletedError) await this.#assertNotErased();
+      if (error instanceof StreamDeletedError) await this.#assertNotErased(stream, expected);
       if (explain(error).nothingDone) throw reason;
       const unknown = new OutcomeUnknown(reason.message, { cause: error });
       // So the server also refuses an attempt while an earlier one is being written.
@@ -349,13 +349,17 @@ class EventStoreLog extends EventLog {
     }
   }
 
-  /** Throws StreamErased for an append to a deleted stream, where events of this log were erased. */
-  async #assertNotErased(): Promise<void> {
+  /**
+   * For an append to a deleted stream, where events of this log were erased: throws WrongExpectedRevision where it expects
+   * some of them, else StreamErased.
+   */
+  async #assertNotErased(stream: string, expected: ExpectedRevision): Promise<void> {
     await this.redacted.refresh();
-    if (!this.redacted.isEmpty)
-      throw new StreamErased(
-        `${this.server.title} takes no events of an erased owner until a scavenge has ended and the server was restarted`,
-      );
+    if (this.redacted.isEmpty) return;
+    if (expected !== 'none') throw new WrongExpectedRevision(stream, expected);
+    throw new StreamErased(
+      `${this.server.title} takes no events of an erased owner until a scavenge has ended and the server was restarted`,
+    );
   }
 
   /** Resolves where an append would succeed: this one is refused for its revision, which no stream reaches. */

@@ -24,11 +24,11 @@ const MAX_MERGED = 500;
 /** The longest time between two batches, in milliseconds: the port's second, less a busy event loop. */
 const HEARTBEAT_MS = 750;
 
-/** Interval of requests for the head while no events come: in time for the next heartbeat. */
-const HEAD_EVERY_MS = 500;
+/** Interval of requests for the head while no events come: the process has nothing else to do, and each costs a call. */
+const HEAD_EVERY_MS = 1_000;
 
 /** Milliseconds for which a head is valid: what a busy machine may take until the next request. */
-const HEAD_VALID_MS = 1_500;
+const HEAD_VALID_MS = 2_000;
 
 /** The parts of the log that a subscription needs. */
 export interface SubscribedLog {

@@ -13,7 +13,13 @@ import {
   WrongExpectedRevision,
 } from '../../../src/log/event-log.js';
 import { readSkipsInForce } from '../../../src/commands/read-rebuilds.js';
-import { eventId, metadataOf, resumeCommand, runCommand } from '../../../src/commands/plant-commands.js';
+import {
+  eventId,
+  metadataOf,
+  PresentPlants,
+  resumeCommand,
+  runCommand,
+} from '../../../src/commands/plant-commands.js';
 import { after, failing, failingAfterwards, Faults, none } from '../../support/domain-faults.js';
 import { anyCommand, obey, type Plants } from '../../support/domain-model.js';
 import { appendRaw, contextOf, NOON, noon, outcomeOf, run, Stores } from '../../support/domain-stores.js';
@@ -36,6 +42,8 @@ describe('running a command', () => {
   const anOwner = (): string => randomUUID();
   const faulty = (): Faults<EventLog> => new Faults(log);
   const at = (port: EventLog) => ({ log: port, now: noon, skips: () => readSkipsInForce(port) });
+  /** As a process of its own, which knows the plants that it has left present. */
+  const processAt = (port: EventLog) => ({ ...at(port), present: new PresentPlants() });
   const eventsOf = (owner: string, id = 7): Promise<RecordedEvent[]> =>
     log.readStream(plantStream(owner, id));
   const typesOf = async (owner: string): Promise<string[]> => (await eventsOf(owner)).map(({ type }) => type);
@@ -71,8 +79,8 @@ describe('running a command', () => {
     expect(await typesOf(anne)).toEqual(['PlantCreated']);
   });
 
-  it('states that a new plant has no stream, without reading, and else the revision that it has read', async () => {
-    const owner = anOwner();
+  /** Keeps what appends state of their streams, and that the last event was read. */
+  const stating = (): { readonly faults: Faults<EventLog>; readonly stated: unknown[] } => {
     const faults = faulty();
     const stated: unknown[] = [];
     faults.every('append', (proceed, stream, expected, events) => {
@@ -83,11 +91,35 @@ describe('running a command', () => {
       stated.push('read');
       return proceed(stream);
     });
+    return { faults, stated };
+  };
+
+  it('states that a new plant has no stream, without reading, and else the revision that it has read', async () => {
+    const owner = anOwner();
+    const { faults, stated } = stating();
     await run(faults.port, owner, createPlant(7));
     expect(stated).toEqual(['none']);
     await run(faults.port, owner, deletePlant(7));
     await run(faults.port, owner, createPlant(7));
     expect(stated.slice(1)).toEqual(['read', 0n, 'none', 'read', 1n]);
+  });
+
+  it('deletes without reading what the same process has left present, and never refuses by what it remembers', async () => {
+    const owner = anOwner();
+    const { faults, stated } = stating();
+    const here = processAt(faults.port);
+    const runHere = (command: PlantCommand): Promise<string> =>
+      outcomeOf(runCommand(here, owner, command, contextOf()));
+    expect(await runHere(createPlant(7))).toBe('done');
+    expect(await runHere(deletePlant(7))).toBe('done');
+    expect(stated).toEqual(['none', 0n]);
+    expect(await runHere(createPlant(7))).toBe('done');
+    await run(log, owner, deletePlant(7)); // by another process, as what follows
+    expect(await runHere(deletePlant(7))).toBe('plant_not_found');
+    await run(log, owner, createPlant(7));
+    expect(await runHere(deletePlant(7))).toBe('done');
+    await run(log, owner, createPlant(7));
+    expect(await runHere(createPlant(7))).toBe('plant_exists');
   });
 
   it('writes down who asked, when and why', async () => {
@@ -240,10 +272,11 @@ describe('running a command', () => {
       await fc.assert(
         fc.asyncProperty(fc.array(anyCommand, { minLength: 2, maxLength: 20 }), async (commands) => {
           const owner = anOwner();
+          const processes = [processAt(log), processAt(other)] as const;
           const outcomes = await Promise.all(
             commands.map(async (command, i) => {
               const context = contextOf();
-              const outcome = await outcomeOf(runCommand(at(i % 2 ? log : other), owner, command, context));
+              const outcome = await outcomeOf(runCommand(processes[i % 2 ? 0 : 1], owner, command, context));
               return { command, outcome, cause: context.commandId };
             }),
           );
