@@ -101,7 +101,7 @@ def is_signed(text, signature, key):
     for file, data in zip(files, (bytes.fromhex('302a300506032b6570032100') + key, signature, text)): file.write(data)
     command = 'openssl pkeyutl -verify -pubin -keyform DER -rawin -inkey %s -sigfile %s -in %s'
     return subprocess.run((command % tuple(file.name for file in files)).split(), capture_output=True).returncode == 0
-def is_cosigned(text, data, key):  # C2SP tlog-cosignature, Ed25519
+def is_cosigned(text, data, key):  # C2SP tlog-cosignature, Ed25519; who cosigns by ML-DSA-44 alone does not count
     time = int.from_bytes(data[:8], 'big')
     return len(data) == 72 and 0 < time < 2 ** 63 and is_signed(b'cosignature/v1\ntime %d\n' % time + text, data[8:], key)
 
@@ -115,7 +115,7 @@ def checkpoint(note, vkeys, witnesses=(), enough=lambda by: True):  # C2SP signe
     known = [(data[4:], vkey) for name, data in signatures for vkey in vkeys if (name, data[:4]) == vkey[:2]]
     need(all(len(data) > 4 for _, data in signatures) and (known or not vkeys), 'it is not signed by these keys')
     need(all(is_signed(text.encode() + b'\n', data, vkey[2]) for data, vkey in known), 'its signature is wrong')
-    cosigned = [(data[4:], vkey) for name, data in signatures for vkey in witnesses if (name, data[:4]) == vkey[:2]]
+    cosigned = [(data[4:], vkey) for name, data in signatures for vkey in witnesses if (name, data[:4]) == vkey[:2] and len(vkey[2]) == 32]
     need(all(is_cosigned(text.encode() + b'\n', data, vkey[2]) for data, vkey in cosigned), 'a cosignature is wrong')
     need(enough({vkey for _, vkey in cosigned}), 'it is not cosigned by enough witnesses')
     fits = '' not in text.split('\n') and re.fullmatch(INTEGER, size) and int(size) < 2 ** 53 and re.fullmatch(HASH, root)
@@ -244,10 +244,10 @@ def check_list(text, vkeys, demand):  # one page of the plants of one owner: doc
     return owner, '%d plants of %s%s%s are in the state of %d events of %s, and no others are %s' % (len(plants),
         json.dumps(owner), '' if after is None else ' after %s' % after, '' if final else ', of which more follow,',
         size, json.dumps(origin), 'there' if final else 'between them')
-def verifier_key(vkey, type=1):
+def verifier_key(vkey, types=b'\1'):
     name, key_id, key = vkey.split('+', 2)
-    need(sha256(name.encode() + b'\n' + from_base64(key))[:4].hex() == key_id and len(from_base64(key)) == 33, 'no key')
-    need(from_base64(key)[0] == type, 'a key of another type')
+    need(sha256(name.encode() + b'\n' + from_base64(key))[:4].hex() == key_id and len(from_base64(key)) in (33, 1313), 'no key')
+    need(from_base64(key)[0] in types and (from_base64(key)[0] == 6) == (len(from_base64(key)) > 33), 'a key of another type')
     return name, bytes.fromhex(key_id), from_base64(key)[1:]
 def policy(name):  # C2SP tlog-policy: the keys of logs and witnesses, and whether a set of these witnesses is enough
     keys, rules, free, quorum = {'log': [], 'witness': []}, {}, set(), []
@@ -259,7 +259,7 @@ def policy(name):  # C2SP tlog-policy: the keys of logs and witnesses, and wheth
         names = words[2:] if kind == 'group' else words if kind == 'quorum' and words != ['none'] else []
         need(all(one in rules for one in names), 'the policy names what no line before defines')
         if kind in keys:
-            key = verifier_key(words[kind == 'witness'].encode('latin-1').decode(), 4 if kind == 'witness' else 1)
+            key = verifier_key(words[kind == 'witness'].encode('latin-1').decode(), b'\4\6' if kind == 'witness' else b'\1')
             need(key[2] not in [known[2] for known in keys[kind]], 'a key stands in the policy twice')
             keys[kind].append(key)
             rule = lambda by, key=key: key in by
@@ -279,7 +279,7 @@ def policy(name):  # C2SP tlog-policy: the keys of logs and witnesses, and wheth
 parser, at = argparse.ArgumentParser(description=__doc__), [None, None]
 parser.add_argument('file', type=argparse.FileType('rb'))
 parser.add_argument('--key', type=verifier_key, action='append', default=[])
-parser.add_argument('--witness', type=lambda vkey: verifier_key(vkey, 4), action='append', default=[])
+parser.add_argument('--witness', type=lambda vkey: verifier_key(vkey, b'\4\6'), action='append', default=[])
 parser.add_argument('--witnesses-required', type=int)
 parser.add_argument('--policy', type=policy)
 parser.add_argument('--against', type=argparse.FileType('rb'))

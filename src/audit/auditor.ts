@@ -19,11 +19,11 @@ import { broken } from './findings.js';
 import { recheck, type RecheckOptions, RecheckProgress, SLICE } from './recheck.js';
 import { signTree } from './sign-tree.js';
 import { type AddedEvent, GrowingState } from './growing-state.js';
-import { type SignerKey } from '../transparency/note.js';
 import { type WitnessPreflight } from './witness-preflight.js';
 import { type Witnessing } from './witnessing.js';
 import { faultOfLatest } from './stored-checkpoint.js';
 import { grown, isLastInPlace, type NewLeaf, treeFault } from './stored-tree.js';
+import { type SignerKey } from '../transparency/sign.js';
 
 /** The time between two checkpoints, in milliseconds: the longest that a client waits for one. */
 const SIGN_EVERY_MS = 1_000;

@@ -13,13 +13,13 @@ import {
   WrongExpectedRevision,
 } from '../log/event-log.js';
 import { type Alarm, type SignedCheckpoint, type StoredTree, type TreeStore } from './tree-store.js';
-import { signCheckpoint } from '../transparency/checkpoint.js';
 import { auditEvents, isSignedBy, readRecorded, type Recorded } from './checkpoint-record.js';
 import { isSame } from '../transparency/bytes.js';
 import { broken } from './findings.js';
 import { hasRoot } from './recheck.js';
-import { cosignNote, formatVerifierKey, keyName, type SignerKey } from '../transparency/note.js';
+import { formatVerifierKey, keyName } from '../transparency/note.js';
 import { otherRoot } from './stored-checkpoint.js';
+import { signCheckpoint, cosignNote, type SignerKey } from '../transparency/sign.js';
 
 /**
  * Checkpoints are recorded in the log itself, so that a lost or exchanged tree.db or audit key is noticed: what an

@@ -1,11 +1,10 @@
 import { type SignedCheckpoint, type StoredState, type StoredTree, type TreeStore } from './tree-store.js';
-import { signCheckpoint } from '../transparency/checkpoint.js';
 import { GrowingTree, type Hash, ProofRefused, verifyConsistency } from '../transparency/merkle.js';
 import { isSame } from '../transparency/bytes.js';
-import { type SignerKey } from '../transparency/note.js';
 import { faultOfLatest, otherRoot } from './stored-checkpoint.js';
 import { storedConsistency, storedRoot } from './stored-tree.js';
 import { TileRefused } from '../transparency/tiles.js';
+import { signCheckpoint, type SignerKey } from '../transparency/sign.js';
 
 /** The checkpoint of the stored tree, or why that may not be signed. */
 export type SignedTree =

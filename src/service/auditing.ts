@@ -66,7 +66,7 @@ export const openTree = async (
   const recheckSoon = (): void => {
     auditor.recheckSoon();
   };
-  const notes = auditWitnesses && cosignedNotes(dataDir, auditWitnesses, key);
+  const notes = auditWitnesses && (await cosignedNotes(dataDir, auditWitnesses, key));
   const published = new PublishedTree(log, store, now, recheckSoon, [key], notes);
   const lists = new ListProofs(log, store, published, now, recheckSoon);
   return { auditor, published, lists, store, stop };

@@ -5,12 +5,12 @@ import { type Bell } from '../runtime/bell.js';
 import { pause } from '../runtime/pause.js';
 import { monotonicMs, startIdleTimer } from '../runtime/runtime.js';
 import { AuditorOfProcess, type AuditorStatus, startingStatus } from '../audit/auditor-status.js';
-import { type SignerKey } from '../transparency/note.js';
 import { type WitnessStatus } from '../audit/witnessing.js';
 import { type EventLog, type ExpectedRevision, type NewEvent } from '../log/event-log.js';
 import { type Alarm, TreeUnavailable } from '../audit/tree-store.js';
 import { logAuditor, logWitness } from './state-lines.js';
 import { type Answer, answerTo, type Failure, ThreadCalls } from './thread-calls.js';
+import { type SignerKey } from '../transparency/sign.js';
 
 /** Given to the thread at its start, beside the settings in its environment. */
 export interface AuditorData {

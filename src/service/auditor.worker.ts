@@ -91,9 +91,9 @@ const onProgress = (): void => {
   }, PROGRESS_MS);
 };
 
-const witnessingOf = (log: EventLog, store: TreeStore, { targets, required }: WitnessesConfig) => {
+const witnessingOf = async (log: EventLog, store: TreeStore, { targets, required }: WitnessesConfig) => {
   const { key } = data;
-  const notes = cosignedNotes(config.dataDir, { targets, required }, key);
+  const notes = await cosignedNotes(config.dataDir, { targets, required }, key);
   const shared = { ask: askWitness, patienceMs: SHORT_LOG_MS };
   return {
     witnessing: new Witnessing(log, store, key, targets, notes, {
@@ -112,7 +112,7 @@ const witnessingOf = (log: EventLog, store: TreeStore, { targets, required }: Wi
 const auditorOf = (
   log: EventLog,
   store: TreeStore,
-  witnesses: ReturnType<typeof witnessingOf> | undefined,
+  witnesses: Awaited<ReturnType<typeof witnessingOf>> | undefined,
 ): Auditor => {
   const { key, previousKey, notice } = data;
   const recheckMs = config.auditRecheckSeconds * 1_000;
@@ -139,7 +139,7 @@ const start = async () => {
   const log = await openLog();
   const store = await openTreeStore(join(config.dataDir, 'tree.db'), log.identity());
   const { auditWitnesses } = config;
-  const witnesses = auditWitnesses && witnessingOf(log, store, auditWitnesses);
+  const witnesses = auditWitnesses && (await witnessingOf(log, store, auditWitnesses));
   const auditor = auditorOf(log, store, witnesses);
   const ended = Promise.all([auditor.run(signal), witnesses?.witnessing.run(signal)]);
   return { log, store, auditor, ended };

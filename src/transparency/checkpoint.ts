@@ -1,15 +1,7 @@
-import { fromBase64, isSame, toBase64 } from './bytes.js';
+import { fromBase64, isSame } from './bytes.js';
 import { isSigned } from './crypto.js';
 import { EMPTY_ROOT, type Hash, HASH_BYTES } from './merkle.js';
-import {
-  NoteRefused,
-  parseNote,
-  type SignerKey,
-  signNote,
-  type VerifierKey,
-  type Verify,
-  verifyNote,
-} from './note.js';
+import { NoteRefused, parseNote, type VerifierKey, type Verify, verifyNote } from './note.js';
 import { quoted } from './refused.js';
 
 /**
@@ -27,13 +19,7 @@ export interface Checkpoint {
 }
 
 /** Before the state root, in an extension line of its own. */
-const STATE_LINE = 'plants-state/v1 ';
-
-/** The text that is signed. */
-export const formatCheckpoint = ({ origin, size, root, stateRoot }: Checkpoint): string => {
-  const state = stateRoot ? `${STATE_LINE}${toBase64(stateRoot)}\n` : '';
-  return `${origin}\n${size}\n${toBase64(root)}\n${state}`;
-};
+export const STATE_LINE = 'plants-state/v1 ';
 
 /**
  * Reads the text of a checkpoint, whoever wrote it. Lines below the root ("extensions") are allowed, and only the
@@ -85,14 +71,6 @@ const stateRootIn = (lines: readonly string[]): Hash | undefined => {
       throw new NoteRefused(`a state root is ${HASH_BYTES} bytes in base64, not ${quoted(line)}`, at + 1);
   }
   return found;
-};
-
-/** A signed checkpoint. Throws NoteRefused where `parseCheckpoint` could not read it. */
-export const signCheckpoint = (checkpoint: Checkpoint, key: SignerKey): string => {
-  const text = formatCheckpoint(checkpoint);
-  if (parseCheckpoint(text).origin !== checkpoint.origin)
-    throw new NoteRefused(`an origin is one line, not ${quoted(checkpoint.origin)}`, 1);
-  return signNote(text, key);
 };
 
 /**

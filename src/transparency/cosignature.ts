@@ -1,19 +1,20 @@
-import { concat, utf8 } from './bytes.js';
-import { isSigned, signed } from './crypto.js';
+import { utf8 } from './bytes.js';
+import { isSigned } from './crypto.js';
+import type * as MlDsa44 from './ml-dsa.js';
 import {
   formatSignature,
+  isMlDsa44,
   keyName,
   NoteRefused,
   type NoteSignature,
   parseNote,
-  type SignerKey,
   type VerifierKey,
   type Verify,
 } from './note.js';
 import { quoted } from './refused.js';
 
 /**
- * C2SP tlog-cosignature (https://c2sp.org/tlog-cosignature), the Ed25519 type. A cosignature states that, at its time,
+ * C2SP tlog-cosignature (https://c2sp.org/tlog-cosignature), by Ed25519 or ML-DSA-44. A cosignature states that, at its time,
  * this was the largest tree of the log that the witness had seen, and that it was consistent with all trees before. The
  * keys have the type `cosignature`.
  */
@@ -30,20 +31,21 @@ export interface Cosignature {
 /** Bytes of the time before each signature. */
 const TIME_BYTES = 8;
 const ED25519_BYTES = 64;
+const ML_DSA_44_BYTES = 2_420;
 
 /** The greatest time of the format, in seconds. */
 const LAST_TIME = 2n ** 63n - 1n;
 
-const signedMessage = (text: string, time: bigint): Uint8Array =>
+/** The message of an Ed25519 cosignature. */
+export const cosignedMessage = (text: string, time: bigint): Uint8Array =>
   utf8(`cosignature/v1\ntime ${time}\n${text}`);
 
-/** The cosignature of a checkpoint's text by `key` as a line of a note; `seconds` since 1970. */
-export const cosign = (text: string, key: SignerKey, seconds: number): string => {
-  const time = BigInt(seconds);
-  const timestamp = new Uint8Array(TIME_BYTES);
-  new DataView(timestamp.buffer).setBigUint64(0, time);
-  const signature = signed(signedMessage(text, time), key.privateKey);
-  return formatSignature({ ...key, signature: concat([timestamp, signature]) });
+/** Once `readyFor` has loaded it. */
+export let mlDsa44: typeof MlDsa44;
+
+/** Loads ML-DSA-44 where one of these keys is of it: to be awaited before a cosignature by it is verified or made. */
+export const readyFor = async (keys: readonly Pick<VerifierKey, 'publicKey'>[]): Promise<void> => {
+  if (keys.some(isMlDsa44)) mlDsa44 = await import('./ml-dsa.js');
 };
 
 /**
@@ -129,11 +131,14 @@ const timeOf = (
 ): bigint => {
   const refused = (reason: string): NoteRefused =>
     new NoteRefused(`the cosignature by ${quoted(keyName(key))} ${reason}`, line);
-  if (signature.length !== TIME_BYTES + ED25519_BYTES)
-    throw refused(`has ${TIME_BYTES + ED25519_BYTES} bytes, not ${signature.length}`);
+  const length = TIME_BYTES + (isMlDsa44(key) ? ML_DSA_44_BYTES : ED25519_BYTES);
+  if (signature.length !== length) throw refused(`has ${length} bytes, not ${signature.length}`);
   const time = new DataView(signature.buffer, signature.byteOffset).getBigUint64(0);
   if (time === 0n || time > LAST_TIME) throw refused('has no time that the format allows');
-  if (!verify({ ...key, message: signedMessage(text, time), signature: signature.subarray(TIME_BYTES) }))
-    throw refused('is not by that key, or not of this text');
+  const signed = signature.subarray(TIME_BYTES);
+  const isBy = isMlDsa44(key)
+    ? mlDsa44.verify(signed, mlDsa44.cosignedMessage(text, time, key.name), key.publicKey)
+    : verify({ ...key, message: cosignedMessage(text, time), signature: signed });
+  if (!isBy) throw refused('is not by that key, or not of this text');
   return time;
 };

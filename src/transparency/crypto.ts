@@ -93,7 +93,7 @@ export interface SignedMessage {
   readonly signature: Uint8Array;
 }
 
-const needNode = (): NodeCrypto => {
+export const needNode = (): NodeCrypto => {
   if (!node) throw new Error('only node:crypto signs, and verifies signatures at once');
   return node;
 };
@@ -109,10 +109,6 @@ const nodeKey = ({ createPublicKey }: NodeCrypto, publicKey: Uint8Array): object
   nodeKeys.set(publicKey, key);
   return key;
 };
-
-/** The Ed25519 signature of a message by a private key of node:crypto, which has to be there. */
-export const signed = (message: Uint8Array, privateKey: object): Uint8Array =>
-  needNode().sign(null, message, privateKey);
 
 /** True if the key signed the message. Only where there is node:crypto: browsers answer later, see `verifiedLater`. */
 export const isSigned = ({ publicKey, message, signature }: SignedMessage): boolean => {

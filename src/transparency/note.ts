@@ -1,5 +1,5 @@
 import { concat, fromBase64, fromHex, textOf, toBase64, toHex, utf8 } from './bytes.js';
-import { isSigned, isSignedLater, sha256, signed, type SignedMessage } from './crypto.js';
+import { isSigned, isSignedLater, sha256, type SignedMessage } from './crypto.js';
 import { quoted, Refused } from './refused.js';
 
 /**
@@ -7,13 +7,19 @@ import { quoted, Refused } from './refused.js';
  * here, and cosignatures in cosignature.ts; other types are kept unread, as the format requires.
  */
 
-/** The format's numbers of the types of signatures that are made and verified here. */
-const SIGNATURE_TYPES = { ed25519: 0x01, cosignature: 0x04 } as const;
+/** A log's signature, or the timestamped one of a witness, see cosignature.ts. */
+export type SignatureType = 'ed25519' | 'cosignature';
 
-/** `cosignature`: the timestamped one of a witness, see cosignature.ts. */
-export type SignatureType = keyof typeof SIGNATURE_TYPES;
+/** True for a key of ML-DSA-44, else it is of Ed25519. */
+export const isMlDsa44 = ({ publicKey }: Pick<VerifierKey, 'publicKey'>): boolean =>
+  publicKey.length === ML_DSA_44_KEY_BYTES;
 
-const PUBLIC_KEY_BYTES = 32;
+/** The number that the format has for a type of signature by a public key. */
+const numberOf = (type: SignatureType, publicKey: Uint8Array): number =>
+  type === 'ed25519' ? 0x01 : isMlDsa44({ publicKey }) ? 0x06 : 0x04;
+
+const ED25519_KEY_BYTES = 32;
+const ML_DSA_44_KEY_BYTES = 1_312;
 const KEY_ID_BYTES = 4;
 
 /** Before each signature: an em dash and a space. */
@@ -43,14 +49,8 @@ export interface VerifierKey {
   readonly name: string;
   /** Eight hexadecimal digits, made of name and key. With the name it says which key a signature is by. */
   readonly id: string;
-  /** The 32 bytes of an Ed25519 key. */
+  /** Of Ed25519; that of a witness may be of ML-DSA-44. */
   readonly publicKey: Uint8Array;
-}
-
-/** A key that notes are signed with. */
-export interface SignerKey extends VerifierKey {
-  /** The private Ed25519 key as node:crypto has it (a KeyObject). */
-  readonly privateKey: object;
 }
 
 /** One signature as it stands in a note. */
@@ -96,7 +96,7 @@ export interface VerifiedNote {
   readonly signatures: readonly NoteSignature[];
 }
 
-/** A public Ed25519 key, its 32 bytes, under a name. Throws NoteRefused for a name that notes cannot hold. */
+/** A public key under a name. Throws NoteRefused for a name that notes cannot hold. */
 export const verifierKey = (
   name: string,
   publicKey: Uint8Array,
@@ -121,32 +121,18 @@ export const parseVerifierKey = (vkey: string, type: SignatureType = 'ed25519'):
   const [, name = '', id = '', encoded = ''] = /^([^+]*)\+([0-9a-f]{8})\+(.*)$/su.exec(vkey) ?? [];
   const typed = fromBase64(encoded);
   if (!typed) throw new NoteRefused('this is not a verifier key, such as name+c74f20a3+ARpc2QcUPDhM…');
-  if (typed[0] !== SIGNATURE_TYPES[type] || typed.length !== 1 + PUBLIC_KEY_BYTES)
+  const publicKey = typed.slice(1);
+  const isLong = type === 'cosignature' && isMlDsa44({ publicKey });
+  if (typed[0] !== numberOf(type, publicKey) || (publicKey.length !== ED25519_KEY_BYTES && !isLong))
     throw new NoteRefused(
       type === 'ed25519'
         ? `the verifier key of ${quoted(name)} is not an Ed25519 key`
-        : `the verifier key of ${quoted(name)} is not an Ed25519 key of a witness, whose type is 0x04`,
+        : `the verifier key of ${quoted(name)} is none of a witness: Ed25519 of type 0x04, ML-DSA-44 of 0x06`,
     );
-  const key = verifierKey(name, typed.slice(1), type);
+  const key = verifierKey(name, publicKey, type);
   if (key.id !== id)
     throw new NoteRefused(`the verifier key of ${quoted(name)} has the id ${key.id}, not ${id}`);
   return key;
-};
-
-/** A note of this text with one signature. Throws NoteRefused for a text that no note can hold. */
-export const signNote = (text: string, key: SignerKey): string => {
-  if (!text.endsWith('\n'))
-    throw new NoteRefused('a text that is signed ends in a newline', linesIn(text) + 1);
-  const note = `${text}\n${signatureLine(text, key)}`;
-  parseNote(note);
-  return note;
-};
-
-/** The note with one more signature, as a witness gives it. Throws NoteRefused where it is malformed or too long. */
-export const cosignNote = (note: string, key: SignerKey): string => {
-  const cosigned = note + signatureLine(parseNote(note).text, key);
-  parseNote(cosigned);
-  return cosigned;
 };
 
 /** Parses a note without verifying its signatures. Throws NoteRefused where it is malformed. */
@@ -204,13 +190,10 @@ const isKeyName = (name: string): boolean => /^[^\p{White_Space}\0-\x1f\p{Surrog
 
 /** A public key behind its type, as key ids and verifier keys are made of it. */
 const typedKey = (publicKey: Uint8Array, type: SignatureType): Uint8Array =>
-  concat([Uint8Array.of(SIGNATURE_TYPES[type]), publicKey]);
+  concat([Uint8Array.of(numberOf(type, publicKey)), publicKey]);
 
 const keyId = (name: string, typed: Uint8Array): string =>
   toHex(sha256(concat([utf8(`${name}\n`), typed])).subarray(0, KEY_ID_BYTES));
-
-const signatureLine = (text: string, key: SignerKey): string =>
-  formatSignature({ ...key, signature: signed(utf8(text), key.privateKey) });
 
 /** A signature as a line of a note. */
 export const formatSignature = ({ name, id, signature }: Omit<NoteSignature, 'line'>): string =>

@@ -1,6 +1,6 @@
 import { fromBase64, isSame, toBase64 } from './bytes.js';
 import { type Checkpoint, openNote } from './checkpoint.js';
-import { needCosignatures, type WitnessDemand } from './cosignature.js';
+import { needCosignatures, readyFor, type WitnessDemand } from './cosignature.js';
 import { verifyConsistency } from './merkle.js';
 import { keyName, parseNote, type VerifierKey, verifiedLater } from './note.js';
 import { about, type Refusal, Refused, verdictOf } from './refused.js';
@@ -61,6 +61,7 @@ export const cosignedBy = async (
   { note, signedBy, root, stateRoot, origin, size }: OpenedCheckpoint,
   trust: Trust,
 ): Promise<Signed> => {
+  await readyFor(trust.witnesses);
   const cosigned = await verifiedLater((verify) => needCosignatures(note, trust, verify));
   const verified = [signedBy, ...cosigned.map(({ key }) => key)].flatMap((key) =>
     key ? [keyName(key)] : [],

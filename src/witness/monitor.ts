@@ -1,5 +1,5 @@
 import { type Checkpoint, openKnown } from '../transparency/checkpoint.js';
-import { cosignaturesOf, lackOf, type WitnessDemand } from '../transparency/cosignature.js';
+import { cosignaturesOf, lackOf, readyFor, type WitnessDemand } from '../transparency/cosignature.js';
 import { HASH_BYTES, ProofRefused, verifyConsistency } from '../transparency/merkle.js';
 import { keyName, NoteRefused, type VerifierKey } from '../transparency/note.js';
 import { fromBase64, isSame } from '../transparency/bytes.js';
@@ -92,6 +92,7 @@ export class Monitor {
     const note = await this.#get('/log/checkpoint', signal);
     const checkpoint = readNote(() => openKnown(note, keys).checkpoint);
     await this.#compare({ ...checkpoint, note }, signal);
+    await readyFor(witnesses);
     const cosignatures = readNote(() => cosignaturesOf(note, witnesses));
     return { ...checkpoint, note, witnesses: cosignatures.map(({ key }) => key) };
   }

@@ -1,13 +1,11 @@
 import { type AddCheckpoint, parseAddCheckpoint, SIZE_TYPE } from '../audit/add-checkpoint.js';
 import { type Checkpoint, isRootPossible, readCheckpoint } from '../transparency/checkpoint.js';
-import { cosign } from '../transparency/cosignature.js';
 import { ProofRefused, verifyConsistency } from '../transparency/merkle.js';
 import { isSame } from '../transparency/bytes.js';
 import {
   formatSignature,
   NoteRefused,
   parseNote,
-  type SignerKey,
   type VerifierKey,
   verifyNote,
 } from '../transparency/note.js';
@@ -17,6 +15,7 @@ import {
   type WitnessedCheckpoint,
   type WitnessStore,
 } from './witness-store.js';
+import { cosign, type SignerKey } from '../transparency/sign.js';
 
 /** An answer to a request. */
 export interface WitnessAnswer {
@@ -50,7 +49,8 @@ const answer = (status: number, reason: string): WitnessAnswer => ({
  */
 export class Witness {
   constructor(
-    private readonly key: SignerKey,
+    /** It cosigns with each of them: who verifies has one of them. */
+    private readonly keys: readonly SignerKey[],
     /** The keys of the logs that it follows. A log is named as its keys are. */
     private readonly logs: readonly VerifierKey[],
     private readonly store: WitnessStore,
@@ -110,10 +110,11 @@ export class Witness {
     const fault = faultOf({ old, proof }, tree, last);
     if (fault !== undefined) return { answer: { ...answer(422, fault), ...found }, ...fork };
     const { text, signatures, size, root } = tree;
-    const line = cosign(text, this.key, Math.floor(this.now().getTime() / 1_000));
-    const note = `${text}\n${signatures}${line}`;
+    const seconds = Math.floor(this.now().getTime() / 1_000);
+    const lines = this.keys.map((key) => cosign(text, key, seconds)).join('');
+    const note = `${text}\n${signatures}${lines}`;
     return {
-      answer: { status: 200, type: TEXT, body: line },
+      answer: { status: 200, type: TEXT, body: lines },
       // The same request twice in a second writes nothing: who repeats it without end does not wear the disk.
       ...(note === last?.note ? {} : { next: { size, root, note } }),
     };

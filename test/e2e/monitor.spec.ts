@@ -5,8 +5,7 @@ import { type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { generateKeyPairSync } from 'node:crypto';
-import { openKnown, signCheckpoint } from '../../src/transparency/checkpoint.js';
-import { cosign } from '../../src/transparency/cosignature.js';
+import { openKnown } from '../../src/transparency/checkpoint.js';
 import { GrowingTree, type Hash, leafHash } from '../../src/transparency/merkle.js';
 import { consistencyProof, rootOf } from '../../src/transparency/prove-tree.js';
 import { formatVerifierKey, parseVerifierKey } from '../../src/transparency/note.js';
@@ -17,6 +16,7 @@ import { runCli } from '../support/http-cli.js';
 import { served } from '../support/http-client.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 import { until } from '../support/waiting.js';
+import { signCheckpoint, cosign } from '../../src/transparency/sign.js';
 
 const key = newSigner();
 const vkey = formatVerifierKey(key);

@@ -57,7 +57,9 @@ describe('plants witness', () => {
     const originHash = createHash('sha256').update(log.key.name).digest('hex');
     const kept = await fetch(`${running.url}/${originHash}/checkpoint`);
     expect(cosignaturesOf(await kept.text(), [running.key])).toHaveLength(1);
-    for (const file of ['witness-key.pem', 'witness.db'])
+    const both = cosignaturesOf(log.note(100) + body, [running.key, running.mlDsa44]);
+    expect(both.map(({ key }) => key)).toEqual([running.key, running.mlDsa44]);
+    for (const file of ['witness-key.pem', 'witness-key-ml-dsa-44.pem', 'witness.db'])
       expect(statSync(join(folder, 'witness', file)).mode & 0o777).toBe(0o600);
   });
 

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Auditor } from '../../src/audit/auditor.js';
-import { type SignerKey } from '../../src/transparency/note.js';
 import { Eraser } from '../../src/erasure/eraser.js';
 import { isInProgress, readErasures } from '../../src/erasure/erasures.js';
 import { type EventLog, START } from '../../src/log/event-log.js';
@@ -12,6 +11,7 @@ import { Projector } from '../../src/projection/projector.js';
 import { all } from '../support/log-events.js';
 import { until } from '../support/waiting.js';
 import { ListsByFold, type Reference } from './reference.js';
+import { type SignerKey } from '../../src/transparency/sign.js';
 
 interface Stores {
   readonly log: EventLog;

@@ -4,12 +4,11 @@ import { join } from 'node:path';
 import { DatabaseSync } from '../../src/sqlite/database.js';
 import { openSqliteEventLog } from '../../src/log/sqlite/event-log.js';
 import { openSqliteTreeStore } from '../../src/audit/sqlite/tree-store.js';
-import { signCheckpoint } from '../../src/transparency/checkpoint.js';
 import { hashInTree } from '../../src/transparency/erased-events.js';
 import { bundleOf, type BundleQuestion } from '../../src/audit/bundle-write.js';
 import { ListProofs } from '../../src/audit/list-proofs.js';
 import { GrowingTree } from '../../src/transparency/merkle.js';
-import { formatVerifierKey, type SignerKey } from '../../src/transparency/note.js';
+import { formatVerifierKey } from '../../src/transparency/note.js';
 import { signerKey } from '../../src/audit/key.js';
 import { PublishedTree } from '../../src/audit/published-tree.js';
 import { RedactedInOrder } from '../../src/erasure/erased-while-read.js';
@@ -22,6 +21,7 @@ import { all, sampleMetadata } from './log-events.js';
 import { pastTriggers } from './past-triggers.js';
 import { temporaryFolder } from './temporary-folder.js';
 import { leafOf } from '../../src/audit/leaf.js';
+import { signCheckpoint, type SignerKey } from '../../src/transparency/sign.js';
 
 export const newSigner = (origin = 'plants.example/log'): SignerKey =>
   signerKey(origin, generateKeyPairSync('ed25519').privateKey);

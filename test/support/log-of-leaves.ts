@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto';
 import { formatAddCheckpoint } from '../../src/audit/add-checkpoint.js';
-import { signCheckpoint } from '../../src/transparency/checkpoint.js';
 import { GrowingTree, leafHash } from '../../src/transparency/merkle.js';
 import { consistencyProof } from '../../src/transparency/prove-tree.js';
-import { type SignerKey } from '../../src/transparency/note.js';
 import { newSigner } from './audited-log.js';
+import { signCheckpoint, type SignerKey } from '../../src/transparency/sign.js';
 
 /** A signed log of made-up leaves. Another `history` has other leaves from `differsFrom` on, and the same key. */
 export class LogOfLeaves {

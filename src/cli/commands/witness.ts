@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { type Command } from 'commander';
-import { AuditKeyError, hasWitnessKey, openWitnessKey } from '../../audit/key.js';
+import { AuditKeyError, hasWitnessKey, openWitnessKeys } from '../../audit/key.js';
 import { NoteRefused, type VerifierKey, formatVerifierKey } from '../../transparency/note.js';
 import { isThere } from '../../runtime/new-file.js';
 import { createLogger } from '../../service/logging/logger.js';
@@ -30,9 +30,9 @@ export const define = (command: Command): void => {
       'after',
       `
 It answers POST /add-checkpoint and GET /<origin hash>/checkpoint as C2SP tlog-witness has them, and says at its start
-what its verifier key is: logs and their auditors need it. A log is known by its key; several keys of one name are of
-one log. It uses no settings and no stores of the service. Its key must never be used with an older memory: back up
-both files of the folder together, with the witness stopped (docs/witnesses.md).
+what its verifier keys are: logs and their auditors need one of them. A log is known by its key; several keys of one name are of
+one log. It uses no settings and no stores of the service. Its keys must never be used with an older memory: back up
+all files of the folder together, with the witness stopped (docs/witnesses.md).
 
 Example:
   npx plants witness --name witness.example/w1 --log plants.vkey --data ./witness
@@ -66,16 +66,16 @@ const witness = async ({ name, log: logs, data: folder, host, port }: WitnessOpt
     );
   const store = openWitnessStore(file); // before the key is made: a start that is cut off here can be repeated
   try {
-    const key = await openWitnessKey(folder, name).catch((error: unknown) => {
+    const keys = await openWitnessKeys(folder, name).catch((error: unknown) => {
       throw error instanceof NoteRefused ? new UsageError(error.message) : error;
     });
     const logger = createLogger('info', undefined, { pid: process.pid, host: hostname(), version });
-    const witness = new Witness(key, logs, store, () => new Date());
+    const witness = new Witness(keys, logs, store, () => new Date());
     const listening = await listen(witness, { host, port }, logger);
-    const vkey = formatVerifierKey(key, 'cosignature');
+    const [vkey, mlDsa44] = keys.map((key) => formatVerifierKey(key, 'cosignature'));
     logger.info(
-      { url: listening.url, vkey, logs: logs.map((log) => log.name) },
-      `the witness ${vkey} listens on ${listening.url}`,
+      { url: listening.url, vkey, mlDsa44, logs: logs.map((log) => log.name) },
+      `the witness ${vkey} listens on ${listening.url}, and cosigns with ML-DSA-44 too, as ${mlDsa44}`,
     );
     logger.info({ signal: await stopping }, 'stopping');
     await listening.stop();

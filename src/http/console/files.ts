@@ -25,6 +25,9 @@ const LIBRARIES = {
   oauth4webapi: 'vendor/oauth4webapi.js',
 } as const;
 
+/** The library of ML-DSA-44, which is built as the console is: in the folder and by the names that it is imported by. */
+const NOBLE = '@noble/';
+
 /** The verifier, which the service and the console share: how its modules are imported, and the folder of the files. */
 const VERIFIER = { imported: /^(?:\.\.\/)+src\/transparency\//, folder: 'transparency/' } as const;
 
@@ -118,6 +121,7 @@ const served = ({ path, body }: ConsoleFile): ConsoleFile => {
 
 const addressOf = (path: string, name: string): string => {
   if (isLibrary(name)) return addressFrom(path, LIBRARIES[name]);
+  if (name.startsWith(NOBLE)) return addressFrom(path, name);
   return VERIFIER.imported.test(name)
     ? addressFrom(path, name.replace(VERIFIER.imported, VERIFIER.folder))
     : name;

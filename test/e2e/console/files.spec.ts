@@ -57,9 +57,9 @@ describe('the files of the console', () => {
   it(`take at most ${MOST_BYTES} bytes, gzipped, whichever page is opened`, async () => {
     const sizes = new Map<string, number>();
     for (const path of (await everything()).keys()) {
-      // Loaded only for a sign-in at an issuer, before the page, and for whoever trusts by a policy: not counted.
-      const isForFew = ['/vendor/oauth4webapi.js', '/transparency/policy.js'].some((end) =>
-        path.endsWith(end),
+      // Loaded only for a sign-in at an issuer, before the page, and for whoever trusts a policy or a key of ML-DSA-44.
+      const isForFew = /\/vendor\/oauth4webapi\.js$|\/transparency\/(policy|ml-dsa)\.js$|\/@noble\//.test(
+        path,
       );
       // Node's fetch undoes the coding: the length is that of what was sent.
       const { response } = await ask(path, { 'accept-encoding': 'gzip' });

@@ -1,6 +1,5 @@
 import { Auditor } from '../../../src/audit/auditor.js';
 import { CosignedNotes } from '../../../src/audit/cosigned-notes.js';
-import { type SignerKey } from '../../../src/transparency/note.js';
 import { WitnessPreflight } from '../../../src/audit/witness-preflight.js';
 import { Witnessing } from '../../../src/audit/witnessing.js';
 import { Eraser } from '../../../src/erasure/eraser.js';
@@ -26,7 +25,7 @@ import { Freshness, NotFreshYet } from '../../../src/lists/freshness.js';
 import { ListPlantsHandler, ListPlantsQuery } from '../../../src/lists/list-plants.js';
 import { readSkipsInForce } from '../../../src/commands/read-rebuilds.js';
 import { IdempotentCommands } from '../../../src/commands/idempotency.js';
-import { type CommandContext } from '../../../src/commands/plant-commands.js';
+import { type CommandContext, PresentPlants } from '../../../src/commands/plant-commands.js';
 import { ChangePlant, ChangePlantHandler } from '../../../src/commands/plants.js';
 import { type Outcome, type Wish } from '../../support/history.js';
 import { type ListServer } from './list-server.js';
@@ -37,6 +36,7 @@ import { type LogManners, SimulatedEventLog } from './simulated-log.js';
 import { type ListManners, SimulatedLists } from './simulated-lists.js';
 import { SimulatedTree, type TreeDisk } from './simulated-tree.js';
 import { type SimulatedWitness } from './simulated-witness.js';
+import { type SignerKey } from '../../../src/transparency/sign.js';
 
 /** The stores, each with the machine that it runs on. */
 export interface Stores {
@@ -109,6 +109,7 @@ export class Api {
       now: machine.wall,
       skips: () => readSkipsInForce(log),
       admit: (owner) => gate.admit(owner),
+      present: new PresentPlants(),
     });
     this.#lists = new ListPlantsHandler(model, freshness, log);
   }

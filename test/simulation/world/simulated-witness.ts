@@ -1,5 +1,5 @@
 import { createHash, createPrivateKey } from 'node:crypto';
-import { type SignatureType, type SignerKey } from '../../../src/transparency/note.js';
+import { type SignatureType } from '../../../src/transparency/note.js';
 import { signerKey } from '../../../src/audit/key.js';
 import { type AskWitness } from '../../../src/audit/witnessing.js';
 import {
@@ -9,6 +9,7 @@ import {
 } from '../../../src/witness/witness-store.js';
 import { Witness } from '../../../src/witness/witness.js';
 import { type Connection } from './network.js';
+import { type SignerKey } from '../../../src/transparency/sign.js';
 
 const URL = 'simulated:';
 
@@ -42,7 +43,7 @@ export class SimulatedWitness {
       forks: () => [],
       close: () => undefined,
     };
-    this.#witness = new Witness(this.key, [log], store, now);
+    this.#witness = new Witness([this.key], [log], store, now);
   }
 
   /** Leaves of the last tree that it has cosigned. */

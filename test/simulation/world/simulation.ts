@@ -1,4 +1,3 @@
-import { type SignerKey } from '../../../src/transparency/note.js';
 import { pause } from '../../../src/runtime/pause.js';
 import { randomId, replaceRuntime } from '../../../src/runtime/runtime.js';
 import { isInProgress, readErasures } from '../../../src/erasure/erasures.js';
@@ -44,6 +43,7 @@ import {
 } from './service.js';
 import { TreeDisk, type TreeFaults } from './simulated-tree.js';
 import { keyOf, SimulatedWitness } from './simulated-witness.js';
+import { type SignerKey } from '../../../src/transparency/sign.js';
 
 export interface Broken {
   readonly rule: string;

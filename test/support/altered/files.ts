@@ -16,7 +16,7 @@ import { DatabaseSync } from '../../../src/sqlite/database.js';
 import { openSqliteEventLog } from '../../../src/log/sqlite/event-log.js';
 import { openSqliteTreeStore } from '../../../src/audit/sqlite/tree-store.js';
 import { openAuditKey, originOf } from '../../../src/audit/key.js';
-import { openCheckpoint, signCheckpoint } from '../../../src/transparency/checkpoint.js';
+import { openCheckpoint } from '../../../src/transparency/checkpoint.js';
 import { leafOf } from '../../../src/audit/leaf.js';
 import { GrowingTree, leafHash } from '../../../src/transparency/merkle.js';
 import { type NewLeaf } from '../../../src/audit/stored-tree.js';
@@ -26,6 +26,7 @@ import { newEvent } from '../log-events.js';
 import { alterFile } from '../past-triggers.js';
 import { type Expected, type Kind, type Place, type State } from './kind.js';
 import { signLeaves, streamOf, timeOf } from './model.js';
+import { signCheckpoint } from '../../../src/transparency/sign.js';
 
 /** The first byte of a page. https://sqlite.org/fileformat2.html#b_tree_pages */
 const INDEX_LEAF = 10;

@@ -4,15 +4,15 @@ import { join } from 'node:path';
 import { openSqliteEventLog } from '../../../src/log/sqlite/event-log.js';
 import { openSqliteTreeStore } from '../../../src/audit/sqlite/tree-store.js';
 import { openAuditKey, originOf } from '../../../src/audit/key.js';
-import { signCheckpoint } from '../../../src/transparency/checkpoint.js';
 import { leafOf } from '../../../src/audit/leaf.js';
 import { GrowingTree, leafHash } from '../../../src/transparency/merkle.js';
-import { formatVerifierKey, type SignerKey } from '../../../src/transparency/note.js';
+import { formatVerifierKey } from '../../../src/transparency/note.js';
 import { grown, type NewLeaf } from '../../../src/audit/stored-tree.js';
 import { AUDIT_STREAM, plantStream } from '../../../src/domain/stream.js';
 import { type EventLog, type NewEvent } from '../../../src/log/event-log.js';
 import { type TreeStore } from '../../../src/audit/tree-store.js';
 import { all, sampleMetadata } from '../log-events.js';
+import { signCheckpoint, type SignerKey } from '../../../src/transparency/sign.js';
 
 /** Between two events of the model, in milliseconds: the last of its records is less than an hour old. */
 const EVENT_EVERY_MS = 100;

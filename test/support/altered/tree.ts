@@ -1,10 +1,11 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { join } from 'node:path';
 import { type Database, DatabaseSync } from '../../../src/sqlite/database.js';
-import { parseNote, signNote } from '../../../src/transparency/note.js';
+import { parseNote } from '../../../src/transparency/note.js';
 import { signerKey } from '../../../src/audit/key.js';
 import { pastTriggers } from '../past-triggers.js';
 import { type Expected, type Kind, type Place } from './kind.js';
+import { signNote } from '../../../src/transparency/sign.js';
 
 type Alter = (database: Database, place: Place) => Expected;
 

@@ -3,7 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Auditor } from '../../../src/audit/auditor.js';
 import { type AuditorStatus } from '../../../src/audit/auditor-status.js';
 import { LogAltered, PublishedTree } from '../../../src/audit/published-tree.js';
-import { type Checkpoint, openCheckpoint, signCheckpoint } from '../../../src/transparency/checkpoint.js';
+import { type Checkpoint, openCheckpoint } from '../../../src/transparency/checkpoint.js';
 import { PlantsState } from '../../../src/transparency/plants-state.js';
 import { plantKey, stateChangeOf } from '../../../src/transparency/state.js';
 import { START } from '../../../src/log/event-log.js';
@@ -15,6 +15,7 @@ import { type TrieEntry, trieRoot } from '../../../src/transparency/trie.js';
 import { AuditedLog, newSigner } from '../../support/audited-log.js';
 import { all } from '../../support/log-events.js';
 import { until } from '../../support/waiting.js';
+import { signCheckpoint } from '../../../src/transparency/sign.js';
 
 const hex = (bytes: Uint8Array | undefined): string => Buffer.from(bytes ?? []).toString('hex');
 

@@ -11,15 +11,9 @@ import {
   parseLine,
 } from '../../../src/transparency/bundle-format.js';
 import { checkBundle, type Checked } from '../../../src/audit/check.js';
-import { parseCheckpoint, signCheckpoint } from '../../../src/transparency/checkpoint.js';
+import { parseCheckpoint } from '../../../src/transparency/checkpoint.js';
 import { EMPTY_ROOT, type Hash, leafHash } from '../../../src/transparency/merkle.js';
-import {
-  formatVerifierKey,
-  keyName,
-  parseNote,
-  signNote,
-  type VerifierKey,
-} from '../../../src/transparency/note.js';
+import { formatVerifierKey, keyName, parseNote, type VerifierKey } from '../../../src/transparency/note.js';
 import { PlantsState } from '../../../src/transparency/plants-state.js';
 import { type StateEvent } from '../../../src/transparency/state.js';
 import { plantStream } from '../../../src/domain/stream.js';
@@ -28,6 +22,7 @@ import { AuditedLog, newSigner } from '../../support/audited-log.js';
 import { trusting, verifiedAsStream } from '../../support/verified.js';
 import { sampleMetadata } from '../../support/log-events.js';
 import { ALL_CHECKED, checkByPython, PYTHON, type PythonRun } from '../../support/python-check.js';
+import { signCheckpoint, signNote } from '../../../src/transparency/sign.js';
 
 /** One block, and some events more. */
 const EVENTS = 266;

@@ -7,14 +7,15 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { DatabaseSync } from '../../../src/sqlite/database.js';
 import { fileLock } from '../../../src/sqlite/file-lock.js';
-import { cosign, cosignaturesOf } from '../../../src/transparency/cosignature.js';
+import { cosignaturesOf } from '../../../src/transparency/cosignature.js';
 import { CosignedNotes, textFile } from '../../../src/audit/cosigned-notes.js';
-import { formatVerifierKey, parseNote, type SignerKey } from '../../../src/transparency/note.js';
+import { formatVerifierKey, parseNote } from '../../../src/transparency/note.js';
 import { signerKey } from '../../../src/audit/key.js';
 import { type ToCosign } from '../../support/cosigning-child.js';
 import { newSigner } from '../../support/audited-log.js';
 import { LogOfLeaves } from '../../support/log-of-leaves.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
+import { cosign, type SignerKey } from '../../../src/transparency/sign.js';
 
 const CHILD = fileURLToPath(new URL('../../support/cosigning-child.js', import.meta.url));
 

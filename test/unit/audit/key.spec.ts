@@ -1,11 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { chmodSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { AuditKeyError, openAuditKey, openPreviousKey } from '../../../src/audit/key.js';
-import { openCheckpoint, signCheckpoint } from '../../../src/transparency/checkpoint.js';
+import { AuditKeyError, openAuditKey, openPreviousKey, openWitnessKeys } from '../../../src/audit/key.js';
+import { openCheckpoint } from '../../../src/transparency/checkpoint.js';
 import { EMPTY_ROOT } from '../../../src/transparency/merkle.js';
 import { formatVerifierKey, NoteRefused, parseVerifierKey } from '../../../src/transparency/note.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
+import { signCheckpoint } from '../../../src/transparency/sign.js';
 
 describe('the audit key', () => {
   let folder: string;
@@ -60,5 +61,29 @@ describe('the audit key', () => {
 
   it('is refused under a name that notes cannot hold', async () => {
     await expect(openAuditKey(folder, 'my log')).rejects.toThrow(NoteRefused);
+  });
+});
+
+describe('the keys of a witness', () => {
+  it('are the same after a restart, and refused where one is damaged, without showing it', async () => {
+    const folder = temporaryFolder();
+    const open = async (): Promise<string[]> =>
+      (await openWitnessKeys(folder, 'w1')).map((key) => formatVerifierKey(key, 'cosignature'));
+    const keys = await open();
+    expect(await open()).toEqual(keys);
+    expect(keys.map((vkey) => parseVerifierKey(vkey, 'cosignature').publicKey.length)).toEqual([32, 1_312]);
+    const file = join(folder, 'witness-key-ml-dsa-44.pem');
+    const text = readFileSync(file, 'utf8');
+    for (const damaged of [
+      '',
+      text.slice(0, 60),
+      text.replace('BEGIN', 'BEGUN'),
+      text.replace('MDQ', 'MDR'),
+    ]) {
+      writeFileSync(file, damaged);
+      await expect(open()).rejects.toThrow(
+        /^the key of the witness \S+ is damaged: it is not the seed of an ML-DSA-44 key/,
+      );
+    }
   });
 });

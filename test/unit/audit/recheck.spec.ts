@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { signCheckpoint } from '../../../src/transparency/checkpoint.js';
 import { recheck, RecheckProgress } from '../../../src/audit/recheck.js';
 import { plantStream } from '../../../src/domain/stream.js';
 import { type EventLog, LogUnavailable } from '../../../src/log/event-log.js';
@@ -7,6 +6,7 @@ import { type Alarm } from '../../../src/audit/tree-store.js';
 import { AuditedLog } from '../../support/audited-log.js';
 import { Faults } from '../../support/domain-faults.js';
 import { appendRaw, noon } from '../../support/domain-stores.js';
+import { signCheckpoint } from '../../../src/transparency/sign.js';
 
 /** Some tiles are full, and one is not. */
 const EVENTS = 1_100;

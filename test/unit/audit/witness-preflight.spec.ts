@@ -6,7 +6,6 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { openWitnessStore } from '../../../src/witness/sqlite-witness-store.js';
 import { formatAddCheckpoint } from '../../../src/audit/add-checkpoint.js';
 import { Auditor } from '../../../src/audit/auditor.js';
-import { signCheckpoint } from '../../../src/transparency/checkpoint.js';
 import { leafOf } from '../../../src/audit/leaf.js';
 import { GrowingTree, leafHash } from '../../../src/transparency/merkle.js';
 import { signerKey } from '../../../src/audit/key.js';
@@ -20,6 +19,7 @@ import { LogOfLeaves } from '../../support/log-of-leaves.js';
 import { sampleMetadata } from '../../support/log-events.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
 import { never, until } from '../../support/waiting.js';
+import { signCheckpoint } from '../../../src/transparency/sign.js';
 
 const witnessKey = signerKey('w.example/1', generateKeyPairSync('ed25519').privateKey, 'cosignature');
 const now = (): Date => new Date();
@@ -34,7 +34,7 @@ describe('an auditor that begins to sign, with a witness', () => {
     audited = await AuditedLog.open();
     folder = temporaryFolder();
     store = openWitnessStore(join(folder, 'witness.db'));
-    witness = new Witness(witnessKey, [audited.key], store, now);
+    witness = new Witness([witnessKey], [audited.key], store, now);
     ends = [];
   });
   afterEach(async () => {

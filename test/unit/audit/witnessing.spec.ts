@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { fileLock } from '../../../src/sqlite/file-lock.js';
 import { openWitnessStore } from '../../../src/witness/sqlite-witness-store.js';
-import { cosign, cosignaturesOf } from '../../../src/transparency/cosignature.js';
+import { cosignaturesOf } from '../../../src/transparency/cosignature.js';
 import { CosignedNotes, textFile } from '../../../src/audit/cosigned-notes.js';
-import { keyName, parseNote, type SignerKey, verifyNote } from '../../../src/transparency/note.js';
+import { keyName, parseNote, verifyNote } from '../../../src/transparency/note.js';
 import { signerKey } from '../../../src/audit/key.js';
 import {
   type AskWitness,
@@ -23,6 +23,7 @@ import { AuditedLog } from '../../support/audited-log.js';
 import { LogOfLeaves } from '../../support/log-of-leaves.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
 import { until } from '../../support/waiting.js';
+import { cosign, type SignerKey } from '../../../src/transparency/sign.js';
 
 const newWitnessKey = (name: string): SignerKey =>
   signerKey(name, generateKeyPairSync('ed25519').privateKey, 'cosignature');
@@ -61,7 +62,7 @@ describe('an auditor with witnesses', () => {
   const witness = (key: SignerKey, memory = `${key.name}.db`): AskWitness => {
     const store = openWitnessStore(join(folder, memory));
     stores.push(store);
-    const asked = new Witness(key, [audited.key], store, () => new Date());
+    const asked = new Witness([key], [audited.key], store, () => new Date());
     const hashOf = (text: string): string => createHash('sha256').update(text).digest('hex');
     return (url, body) =>
       Promise.resolve(

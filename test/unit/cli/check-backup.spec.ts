@@ -5,12 +5,12 @@ import { join } from 'node:path';
 import { signerKey } from '../../../src/audit/key.js';
 import { checkBackup, newestOf } from '../../../src/cli/commands/check-backup.js';
 import { backUp } from '../../../src/log/sqlite/backup.js';
-import { openCheckpoint, signCheckpoint } from '../../../src/transparency/checkpoint.js';
-import { cosign } from '../../../src/transparency/cosignature.js';
+import { openCheckpoint } from '../../../src/transparency/checkpoint.js';
 import { parseNote, type VerifierKey } from '../../../src/transparency/note.js';
 import { AuditedLog, newSigner } from '../../support/audited-log.js';
 import { alterFile } from '../../support/past-triggers.js';
 import { keepPrinted } from './command-for-tests.js';
+import { signCheckpoint, cosign } from '../../../src/transparency/sign.js';
 
 const { signal } = new AbortController();
 

@@ -4,12 +4,13 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { RecordedCheckpoints } from '../../../src/audit/recorded-checkpoints.js';
-import { formatVerifierKey, type SignerKey, type VerifierKey } from '../../../src/transparency/note.js';
+import { formatVerifierKey, type VerifierKey } from '../../../src/transparency/note.js';
 import { check } from '../../../src/cli/check.js';
 import { AuditedLog, newSigner } from '../../support/audited-log.js';
 import { sampleMetadata } from '../../support/log-events.js';
 import { checkByPython, PYTHON } from '../../support/python-check.js';
 import { keepPrinted } from './command-for-tests.js';
+import { type SignerKey } from '../../../src/transparency/sign.js';
 
 const nameOf = ({ name, id }: VerifierKey): string => `${name}+${id}`;
 

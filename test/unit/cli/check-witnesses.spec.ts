@@ -3,8 +3,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { keptCosignatures } from '../../../src/audit/cosigned-notes.js';
-import { cosign } from '../../../src/transparency/cosignature.js';
-import { formatVerifierKey, parseNote, type SignerKey } from '../../../src/transparency/note.js';
+import { formatVerifierKey, parseNote } from '../../../src/transparency/note.js';
 import { signerKey } from '../../../src/audit/key.js';
 import { check } from '../../../src/cli/check.js';
 import { checkList } from '../../../src/cli/check-list.js';
@@ -12,6 +11,7 @@ import { trustOf } from '../../../src/cli/verifier-keys.js';
 import { AuditedLog } from '../../support/audited-log.js';
 import { checkByPython, PYTHON } from '../../support/python-check.js';
 import { keepPrinted } from './command-for-tests.js';
+import { cosign, type SignerKey } from '../../../src/transparency/sign.js';
 
 const newWitness = (name: string): SignerKey =>
   signerKey(name, generateKeyPairSync('ed25519').privateKey, 'cosignature');

@@ -2,7 +2,6 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { checkFile } from '../../../console/check-file.js';
-import { signCheckpoint } from '../../../src/transparency/checkpoint.js';
 import { leafHash } from '../../../src/transparency/merkle.js';
 import { ListProofs } from '../../../src/audit/list-proofs.js';
 import { leafOf } from '../../../src/audit/leaf.js';
@@ -23,6 +22,7 @@ import { randomOf } from '../../support/altered/kind.js';
 import { AuditedLog, newSigner } from '../../support/audited-log.js';
 import { trustOf } from '../../support/verified.js';
 import { all } from '../../support/log-events.js';
+import { signCheckpoint } from '../../../src/transparency/sign.js';
 
 const EVENTS = 40;
 

@@ -1,16 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { generateKeyPairSync } from 'node:crypto';
-import {
-  type Checkpoint,
-  formatCheckpoint,
-  openCheckpoint,
-  parseCheckpoint,
-  signCheckpoint,
-} from '../../../src/transparency/checkpoint.js';
+import { type Checkpoint, openCheckpoint, parseCheckpoint } from '../../../src/transparency/checkpoint.js';
 import { EMPTY_ROOT, leafHash } from '../../../src/transparency/merkle.js';
-import { NoteRefused, parseVerifierKey, signNote } from '../../../src/transparency/note.js';
+import { NoteRefused, parseVerifierKey } from '../../../src/transparency/note.js';
 import { signerKey } from '../../../src/audit/key.js';
+import { formatCheckpoint, signCheckpoint, signNote } from '../../../src/transparency/sign.js';
 
 const ROOT = 'CsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I=';
 const key = signerKey('plants.example/log', generateKeyPairSync('ed25519').privateKey);

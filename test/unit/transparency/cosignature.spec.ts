@@ -1,9 +1,19 @@
-import { createPrivateKey, generateKeyPairSync } from 'node:crypto';
+import * as nodeCrypto from 'node:crypto';
+import { createPrivateKey, createPublicKey, generateKeyPairSync, hash, verify } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
 import { formatAddCheckpoint, parseAddCheckpoint } from '../../../src/audit/add-checkpoint.js';
-import { cosign, cosignaturesOf } from '../../../src/transparency/cosignature.js';
-import { formatVerifierKey, parseVerifierKey, verifyNote } from '../../../src/transparency/note.js';
-import { signerKey } from '../../../src/audit/key.js';
+import { cosignedMessage } from '../../../src/transparency/ml-dsa.js';
+import { concat } from '../../../src/transparency/bytes.js';
+import { cosignaturesOf } from '../../../src/transparency/cosignature.js';
+import {
+  formatSignature,
+  formatVerifierKey,
+  parseNote,
+  parseVerifierKey,
+  verifyNote,
+} from '../../../src/transparency/note.js';
+import { mlDsa44Key, signerKey } from '../../../src/audit/key.js';
+import { cosign } from '../../../src/transparency/sign.js';
 
 /**
  * The checkpoint of the tests of github.com/transparency-dev/witness, with the keys of its log and its witness. The
@@ -79,8 +89,63 @@ describe('a cosignature', () => {
   });
 
   it('needs a key of a witness: that of a log is refused, and the other way round', () => {
-    expect(() => parseVerifierKey(LOG_VKEY, 'cosignature')).toThrow('is not an Ed25519 key of a witness');
+    expect(() => parseVerifierKey(LOG_VKEY, 'cosignature')).toThrow('is none of a witness');
     expect(() => parseVerifierKey(WITNESS_VKEY)).toThrow('is not an Ed25519 key');
+  });
+});
+
+const signs = await mlDsa44Key('witness', seed);
+const other = await mlDsa44Key('witness', Buffer.alloc(32));
+
+describe('a cosignature of ML-DSA-44', () => {
+  const vkey = formatVerifierKey(signs, 'cosignature');
+  const known = parseVerifierKey(vkey, 'cosignature');
+  const line = cosign(TEXT, signs, TIME);
+  const [{ signature } = { signature: new Uint8Array() }] = parseNote(`${TEXT}\n${line}`).signatures;
+
+  it('is by the key that OpenSSL makes of the seed, and one that OpenSSL has verified', () => {
+    expect(vkey).toMatch(/^witness\+45f60a06\+B/);
+    expect(hash('sha256', signature.subarray(8))).toBe(
+      'f0cd25a32192e2d72640dbd5fcb452e3bcb29ba007bb2fa06296d3f948f5a60b',
+    );
+  });
+
+  it('is verified by node:crypto, where that has ML-DSA', () => {
+    if (!('encapsulate' in nodeCrypto)) return; // Node 20 and 22
+    const before = Buffer.from('30820532300b06096086480165030403110382052100', 'hex');
+    const spki = {
+      key: Buffer.from(concat([before, signs.publicKey])),
+      format: 'der',
+      type: 'spki',
+    } as const;
+    const message = cosignedMessage(TEXT, BigInt(TIME), 'witness');
+    expect(verify(null, message, createPublicKey(spki), signature.subarray(8))).toBe(true);
+  });
+
+  it('is verified with its time, beside one of Ed25519 by the same witness', () => {
+    expect(cosignaturesOf(NOTE + COSIGNATURE + line, [known, witness])).toEqual([
+      { key: witness, time: BigInt(TIME), line: COSIGNATURE },
+      { key: known, time: BigInt(TIME), line },
+    ]);
+  });
+
+  it('states name, time, origin, size and root', () => {
+    const refused = (note: string, key = known): void => {
+      expect(() => cosignaturesOf(note, [key])).toThrow('is not by that key, or not of this text');
+    };
+    refused(NOTE.replace('\n5\n', '\n6\n') + line);
+    refused(NOTE.replace('\n41sm', '\n42sm') + line);
+    refused(NOTE.replace(/^monkeys/, 'donkeys') + line);
+    const later = Uint8Array.from(signature, (byte, at) => byte + (at === 7 ? 1 : 0));
+    refused(NOTE + formatSignature({ ...known, signature: later }));
+    refused(NOTE + line, { ...known, name: 'witness', publicKey: other.publicKey });
+    expect(cosignaturesOf(NOTE.replace('/BE=\n', '/BE=\nan extension\n') + line, [known])).toHaveLength(1);
+  });
+
+  it('is refused where it is as long as one of Ed25519, or of a name that it cannot state', () => {
+    const short = `— witness ${Buffer.concat([Buffer.from(known.id, 'hex'), Buffer.alloc(72)]).toString('base64')}\n`;
+    expect(() => cosignaturesOf(NOTE + short, [known])).toThrow('has 2428 bytes, not 72');
+    expect(() => cosign(TEXT.replace('monkeys', 'm'.repeat(256)), signs, TIME)).toThrow('at most 255 bytes');
   });
 });
 

@@ -2,16 +2,15 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { createPrivateKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import {
-  cosignNote,
   formatVerifierKey,
   NoteRefused,
   parseNote,
   parseVerifierKey,
-  signNote,
   verifierKey,
   verifyNote,
 } from '../../../src/transparency/note.js';
 import { signerKey } from '../../../src/audit/key.js';
+import { cosignNote, signNote } from '../../../src/transparency/sign.js';
 
 /** The private key with these 32 bytes ("seed" of RFC 8032). */
 const privateKey = (seed: Uint8Array): KeyObject =>

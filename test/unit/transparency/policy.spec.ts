@@ -3,20 +3,15 @@ import { generateKeyPairSync } from 'node:crypto';
 import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { signerKey } from '../../../src/audit/key.js';
-import { cosign, lackOf } from '../../../src/transparency/cosignature.js';
-import {
-  formatVerifierKey,
-  keyName,
-  NoteRefused,
-  type SignerKey,
-  signNote,
-} from '../../../src/transparency/note.js';
-import { parsePolicy } from '../../../src/transparency/policy.js';
-import { formatCheckpoint } from '../../../src/transparency/checkpoint.js';
+import { mlDsa44Key, signerKey } from '../../../src/audit/key.js';
+import { lackOf } from '../../../src/transparency/cosignature.js';
+import { formatVerifierKey, keyName, NoteRefused } from '../../../src/transparency/note.js';
+import { parsePolicy, trustInPolicy } from '../../../src/transparency/policy.js';
 import { EMPTY_ROOT } from '../../../src/transparency/merkle.js';
+import { verifyCheckpoint } from '../../../src/transparency/signed.js';
 import { PYTHON } from '../../support/python-check.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
+import { formatCheckpoint, cosign, type SignerKey, signNote } from '../../../src/transparency/sign.js';
 
 const log = signerKey('plants.example/log', generateKeyPairSync('ed25519').privateKey);
 const named = ['X1', 'X2', 'X3', 'Y1', 'Y2'] as const;
@@ -51,6 +46,10 @@ const EXAMPLE = [
   '',
 ].join('\n');
 
+/** A key of ML-DSA-44, and a policy that one of X1 and it is enough for. */
+const long = await mlDsa44Key('x9.example', Buffer.alloc(32));
+const WITH_LONG = `${LOG}\n${witness('X1')}\nwitness X9 ${formatVerifierKey(long, 'cosignature')}\ngroup G any X1 X9\nquorum G`;
+
 const bytes = (text: string): Uint8Array => Buffer.from(text, 'latin1');
 const refusal = (text: string): string => {
   try {
@@ -77,7 +76,7 @@ const REFUSED: readonly (readonly [string, RegExp])[] = [
   [`${witness('X1')} https://x.example more\nquorum none`, /more words than a key and a URL/],
   [`${LOG}\n${LOG}\nquorum none`, /stands here twice/],
   [`log ${vkeyOf('X1')}\nquorum none`, /is not an Ed25519 key/],
-  [`witness X1 ${formatVerifierKey(log)}\nquorum none`, /not an Ed25519 key of a witness/],
+  [`witness X1 ${formatVerifierKey(log)}\nquorum none`, /none of a witness/],
   [`witness X1\nquorum none`, /not a verifier key/],
   [`${witness('X1')}\ngroup G 2 X1\nquorum G`, /^line 2: a group has/],
   [`${witness('X1')}\ngroup G 0 X1\nquorum G`, /a group has/],
@@ -132,6 +131,18 @@ describe('a policy (C2SP tlog-policy)', () => {
     expect(lackOf({ witnesses: trusted, required: quorum }, trusted.slice(1))).toBeUndefined();
   });
 
+  it('may have a witness of ML-DSA-44, whose cosignature counts as another one', async () => {
+    const trust = trustInPolicy(parsePolicy(bytes(WITH_LONG)), []);
+    const note = signNote(formatCheckpoint({ origin: log.name, size: 0, root: EMPTY_ROOT }), log);
+    const signedText = note.slice(0, note.indexOf('\n\n') + 1);
+    expect(await verifyCheckpoint(note, trust)).toMatchObject({
+      reason: expect.stringContaining('cosigned by 0') as unknown,
+    });
+    expect(await verifyCheckpoint(note + cosign(signedText, long, 1_700_000_000), trust)).toMatchObject({
+      cosignedBy: [{ key: keyName(long) }],
+    });
+  });
+
   it('is refused where a line does not hold, which is named', () => {
     for (const [text, reason] of REFUSED) expect(refusal(text)).toMatch(reason);
   });
@@ -162,6 +173,11 @@ describe('a policy (C2SP tlog-policy)', () => {
       expect(check(EXAMPLE, ['X1', 'Y1', 'Y2'])).toMatchObject({ status: 1 });
       expect(check(`${LOG}\nquorum none`, [])).toMatchObject({ status: 0 });
       expect(check(`${LOG}\n${witness('X2')}\nquorum X2`, ['X1'])).toMatchObject({ status: 1 });
+    });
+
+    it('may have a witness of ML-DSA-44, which does not count there', () => {
+      expect(check(WITH_LONG, ['X1'])).toMatchObject({ status: 0, stderr: '' });
+      expect(check(WITH_LONG.replace(' any ', ' all '), ['X1'])).toMatchObject({ status: 1 });
     });
 
     it('is refused in the same cases', () => {

@@ -1,21 +1,16 @@
 import { describe, expect, it } from '@jest/globals';
 import { generateKeyPairSync } from 'node:crypto';
-import { openKnown, signCheckpoint } from '../../../src/transparency/checkpoint.js';
-import { cosign, needCosignatures } from '../../../src/transparency/cosignature.js';
+import { openKnown } from '../../../src/transparency/checkpoint.js';
+import { needCosignatures } from '../../../src/transparency/cosignature.js';
 import { GrowingTree, type Hash, leafHash } from '../../../src/transparency/merkle.js';
 import { consistencyProof } from '../../../src/transparency/prove-tree.js';
-import {
-  formatVerifierKey,
-  NoteRefused,
-  parseNote,
-  type SignerKey,
-  signNote,
-} from '../../../src/transparency/note.js';
+import { formatVerifierKey, NoteRefused, parseNote } from '../../../src/transparency/note.js';
 import { signerKey } from '../../../src/audit/key.js';
 import { type Trust, verifyCheckpoint, verifyExtension } from '../../../src/transparency/signed.js';
 import { randomOf } from '../../support/altered/kind.js';
 import { newSigner } from '../../support/audited-log.js';
 import { trustOf } from '../../support/verified.js';
+import { signCheckpoint, cosign, type SignerKey, signNote } from '../../../src/transparency/sign.js';
 
 const newWitness = (name: string): SignerKey =>
   signerKey(name, generateKeyPairSync('ed25519').privateKey, 'cosignature');

@@ -1,10 +1,10 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { generateKeyPairSync } from 'node:crypto';
 import { signerKey } from '../../../src/audit/key.js';
-import { cosign } from '../../../src/transparency/cosignature.js';
-import { keyName, parseNote, type SignerKey } from '../../../src/transparency/note.js';
+import { keyName, parseNote } from '../../../src/transparency/note.js';
 import { LogRefused, LogUnreachable, Monitor, type MonitorOptions } from '../../../src/witness/monitor.js';
 import { LogOfLeaves } from '../../support/log-of-leaves.js';
+import { cosign, type SignerKey } from '../../../src/transparency/sign.js';
 
 const reply = (body: string, status = 200) => ({ status, type: '', body });
 const never = new AbortController().signal;

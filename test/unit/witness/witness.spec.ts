@@ -6,13 +6,14 @@ import fc from 'fast-check';
 import { openWitnessStore } from '../../../src/witness/sqlite-witness-store.js';
 import { formatAddCheckpoint } from '../../../src/audit/add-checkpoint.js';
 import { cosignaturesOf } from '../../../src/transparency/cosignature.js';
-import { parseNote, signNote, verifyNote } from '../../../src/transparency/note.js';
+import { parseNote, verifyNote } from '../../../src/transparency/note.js';
 import { signerKey } from '../../../src/audit/key.js';
 import { type WitnessStore } from '../../../src/witness/witness-store.js';
 import { Witness, type WitnessAnswer } from '../../../src/witness/witness.js';
 import { newSigner } from '../../support/audited-log.js';
 import { LogOfLeaves } from '../../support/log-of-leaves.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
+import { signNote } from '../../../src/transparency/sign.js';
 
 const log = new LogOfLeaves();
 const { name: origin } = log.key;
@@ -39,7 +40,7 @@ describe('a witness', () => {
 
   const open = (): void => {
     store = openWitnessStore(join(folder, 'witness.db'));
-    witness = new Witness(witnessKey, [log.key], store, () => new Date(seconds * 1_000));
+    witness = new Witness([witnessKey], [log.key], store, () => new Date(seconds * 1_000));
   };
   const send = (body: string): WitnessAnswer => witness.addCheckpoint(Buffer.from(body));
   const size = (): number => store.last(origin)?.size ?? 0;
@@ -198,7 +199,7 @@ describe('a witness', () => {
       fc.property(requests, (sent) => {
         const own = temporaryFolder();
         const memory = openWitnessStore(join(own, 'witness.db'));
-        const fresh = new Witness(witnessKey, [log.key], memory, () => new Date());
+        const fresh = new Witness([witnessKey], [log.key], memory, () => new Date());
         const cosigned: [number, Uint8Array][] = [[0, log.root(0)]];
         try {
           for (const { history, old, more } of sent) {
@@ -226,7 +227,7 @@ describe('a witness', () => {
   it('is one witness in two processes: what the other has cosigned counts', () => {
     const beside = openWitnessStore(join(folder, 'witness.db'));
     try {
-      const other = new Witness(witnessKey, [log.key], beside, () => new Date());
+      const other = new Witness([witnessKey], [log.key], beside, () => new Date());
       expect(send(log.request(0, 100)).status).toBe(200);
       expect(other.addCheckpoint(Buffer.from(log.request(0, 50)))).toMatchObject({
         status: 409,
