@@ -24,7 +24,10 @@ import { assertConclusive, type Verified, verify } from './verify.js';
 const LOOK_EVERY_MS = 500;
 
 /** The same while nothing is being built: a request, and data that the store has lost, are reported. */
-const LOOK_IDLE_EVERY_MS = 1_000;
+const LOOK_IDLE_EVERY_MS = 5_000;
+
+/** The same in files, which are lost without a report. */
+const LOOK_AT_FILES_EVERY_MS = 1_000;
 
 /** The time after a switch that lists may be read from the replaced generation, in milliseconds: twice the promise. */
 const READERS_MS = 2 * SWITCH_SEEN_MS;
@@ -93,6 +96,8 @@ export class Supervisor {
   readonly #runners = new Map<Generation, Runner>();
   /** Rings when there may be something to do. */
   readonly #bell = new Bell();
+  /** True if it has rung since the last look began. */
+  #isNews = false;
   /** Aborts a verification that may be of no use any more. */
   #verifying = new AbortController();
   #active: Generation | undefined;
@@ -135,13 +140,18 @@ export class Supervisor {
       } catch (error) {
         if (!isOver()) this.#failed(error as Error);
       }
-      const isIdle = this.#progress === undefined && this.#problem === undefined;
-      if (isDone) await this.#bell.wait(untilTick(isIdle ? LOOK_IDLE_EVERY_MS : LOOK_EVERY_MS), signal);
+      if (isDone && !this.#isNews) await this.#bell.wait(untilTick(this.#lookEveryMs), signal);
     }
     await this.#stopAllBut([]);
     this.#progress = undefined;
     this.#problem = undefined;
     this.#active = undefined;
+  }
+
+  get #lookEveryMs(): number {
+    const isIdle = this.#progress === undefined && this.#problem === undefined && this.#lateLooks === 0;
+    if (!isIdle) return LOOK_EVERY_MS;
+    return this.model.isSole ? LOOK_AT_FILES_EVERY_MS : LOOK_IDLE_EVERY_MS;
   }
 
   #failed(error: Error): void {
@@ -159,13 +169,17 @@ export class Supervisor {
     if (runner.isLeading) this.#tell(runner);
     if (news === 'asked' || news === 'failed') this.#verifying.abort();
     // A failover may have lost which generation is active, and nothing of what was applied.
-    if (news !== 'moved' || this.#steadySince !== steadySince) this.#bell.ring();
+    if (news !== 'moved' || this.#steadySince !== steadySince) {
+      this.#isNews = true;
+      this.#bell.ring();
+    }
     this.#steadySince = steadySince;
   }
 
   /** Does the next thing; gives false where more may be to do at once. Throws what the ports throw. */
   async #look(signal: AbortSignal): Promise<boolean> {
     const { log, model } = this;
+    this.#isNews = false;
     const state = await readRebuilds(log);
     const generations = await model.generations();
     const active = activeOf(generations)?.generation;

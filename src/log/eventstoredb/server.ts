@@ -37,8 +37,8 @@ export interface ServerLimits {
  */
 const GOSSIP_TIMEOUT_S = 2;
 
-/** Events of the first page of a search backwards. */
-const FIRST_PAGE = 8;
+/** Events of the first page of a search backwards: mostly for the head, which is mostly the last event. */
+const FIRST_PAGE = 2;
 
 /** From this size on the round trips no longer matter. */
 const LARGEST_PAGE = 4_096;
