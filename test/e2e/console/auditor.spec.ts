@@ -29,6 +29,8 @@ describeInBrowser('an auditor in the console', () => {
   let browser: TestBrowser;
   let folder: string;
   let witness: WitnessProcess;
+  /** Its key of ML-DSA-44. */
+  let long: string;
   let vkey: string;
   /** A checkpoint from the beginning. */
   let kept: string;
@@ -44,7 +46,10 @@ describeInBrowser('an auditor in the console', () => {
       ...['--data', join(folder, 'witness')],
     ]);
     await service.stop();
-    await service.start({ AUDIT_WITNESSES: `${witness.vkey} ${witness.url}` });
+    long = formatVerifierKey(witness.mlDsa44, 'cosignature');
+    await service.start({
+      AUDIT_WITNESSES: [witness.vkey, long].map((key) => `${key} ${witness.url}`).join(','),
+    });
     await service.ready();
     http = new HttpClient(service);
     for (const name of ODD_NAMES) await add(name, 'alice');
@@ -190,7 +195,7 @@ describeInBrowser('an auditor in the console', () => {
     await page.getByText(/by none of the known keys/).waitFor();
   });
 
-  it('trusts by a policy file, whose quorum counts', async () => {
+  it('trusts by a policy file, whose quorum counts: here by a cosignature of ML-DSA-44', async () => {
     const page = await open('/console/checkpoints');
     const form = page.locator('details', { hasText: 'Keys that you trust' });
     if ((await form.getAttribute('open')) === null) await form.locator('summary').click();
@@ -201,7 +206,7 @@ describeInBrowser('an auditor in the console', () => {
       await page.getByText(says).waitFor();
     };
     await saves(`witness w ${witness.vkey}\nquorum x`, 'line 2: no line before defines "x"');
-    await saves(`log ${vkey}\nwitness w ${witness.vkey}\nquorum w`, 'These keys are trusted');
+    await saves(`log ${vkey}\nwitness w ${long}\nquorum w`, 'These keys are trusted');
     const last = page.getByRole('region', { name: 'The last checkpoint' });
     await last.getByText('Proven.').waitFor();
     await last.getByText(parseVerifierKey(vkey).name).first().waitFor();
