@@ -84,7 +84,7 @@ const newKey = (): string =>
   generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
 
 /** A private ML-DSA-44 key up to its seed of 32 bytes, in PKCS #8 (RFC 9881): Node's own reads it from 24.6 on. */
-const BEFORE_SEED = '3034020100300b06096086480165030403110422' + '8020';
+const BEFORE_SEED = '3034020100300b060960864801650304031104228020';
 
 const PEM = ['-----BEGIN PRIVATE KEY-----', '-----END PRIVATE KEY-----'] as const;
 

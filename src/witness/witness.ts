@@ -76,7 +76,11 @@ export class Witness {
       return answer(403, reasonOf(error));
     }
     if (request.old > tree.size) return answer(400, 'the old size is above the size of the checkpoint');
-    return this.store.decide(origin, (last) => this.#decide(request, tree, last));
+    try {
+      return this.store.decide(origin, (last) => this.#decide(request, tree, last));
+    } catch (error) {
+      return answer(400, reasonOf(error)); // a name that a cosignature cannot state
+    }
   }
 
   /** The last checkpoint that it has cosigned of the log with this origin hash. Throws WitnessStoreUnavailable. */

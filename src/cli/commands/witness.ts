@@ -30,9 +30,9 @@ export const define = (command: Command): void => {
       'after',
       `
 It answers POST /add-checkpoint and GET /<origin hash>/checkpoint as C2SP tlog-witness has them, and says at its start
-what its verifier keys are: logs and their auditors need one of them. A log is known by its key; several keys of one name are of
-one log. It uses no settings and no stores of the service. Its keys must never be used with an older memory: back up
-all files of the folder together, with the witness stopped (docs/witnesses.md).
+what its verifier keys are, of Ed25519 and ML-DSA-44: logs and their auditors need one of them. A log is known by its
+key; several keys of one name are of one log. It uses no settings and no stores of the service. Its keys must never be
+used with an older memory: back up all files of the folder together, with the witness stopped (docs/witnesses.md).
 
 Example:
   npx plants witness --name witness.example/w1 --log plants.vkey --data ./witness
@@ -75,7 +75,7 @@ const witness = async ({ name, log: logs, data: folder, host, port }: WitnessOpt
     const [vkey, mlDsa44] = keys.map((key) => formatVerifierKey(key, 'cosignature'));
     logger.info(
       { url: listening.url, vkey, mlDsa44, logs: logs.map((log) => log.name) },
-      `the witness ${vkey} listens on ${listening.url}, and cosigns with ML-DSA-44 too, as ${mlDsa44}`,
+      `the witness ${vkey} listens on ${listening.url}`,
     );
     logger.info({ signal: await stopping }, 'stopping');
     await listening.stop();

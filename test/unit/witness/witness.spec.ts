@@ -7,7 +7,7 @@ import { openWitnessStore } from '../../../src/witness/sqlite-witness-store.js';
 import { formatAddCheckpoint } from '../../../src/audit/add-checkpoint.js';
 import { cosignaturesOf } from '../../../src/transparency/cosignature.js';
 import { parseNote, verifyNote } from '../../../src/transparency/note.js';
-import { signerKey } from '../../../src/audit/key.js';
+import { mlDsa44Key, signerKey } from '../../../src/audit/key.js';
 import { type WitnessStore } from '../../../src/witness/witness-store.js';
 import { Witness, type WitnessAnswer } from '../../../src/witness/witness.js';
 import { newSigner } from '../../support/audited-log.js';
@@ -222,6 +222,15 @@ describe('a witness', () => {
       }),
       { numRuns: 30 },
     );
+  });
+
+  it('refuses a log whose name a cosignature of ML-DSA-44 cannot state, and remembers nothing of it', async () => {
+    const named = new LogOfLeaves(newSigner('n'.repeat(256)));
+    const both = [witnessKey, await mlDsa44Key('witness.example/w1', Buffer.alloc(32))];
+    const asked = new Witness(both, [named.key], store, () => new Date());
+    const { status, body } = asked.addCheckpoint(Buffer.from(named.request(0, 5)));
+    expect([status, body]).toEqual([400, 'a name in cosignatures of ML-DSA-44 has at most 255 bytes\n']);
+    expect(store.last(named.key.name)).toBeUndefined();
   });
 
   it('is one witness in two processes: what the other has cosigned counts', () => {
