@@ -92,7 +92,7 @@ describe('an event that cannot be read', () => {
     await asStated([1, 2]);
     const status = await plants('status');
     expect(status.status).toBe(1);
-    expect(status.stdout).toMatch(/^PROBLEM {2}the lists of 1 owner are not answered/);
+    expect(status.stdout).toMatch(/^PROBLEM {2}the lists of 1 owner are not answered/m);
     expect(status.stdout).toContain(`at ${position}: event 0 of ${plantStream(ANNE, 9)}: unknown type`);
     const verified = await plants('verify', '--json');
     expect(verified.status).toBe(0);
