@@ -110,7 +110,11 @@ export class LogServer {
     refuse: (error: Error) => void,
   ): void {
     if (this.#closed.has(stream)) {
-      refuse(new StreamErased(`${stream} takes no events`));
+      refuse(
+        expected === 'none'
+          ? new StreamErased(`${stream} takes no events`)
+          : new WrongExpectedRevision(stream, expected),
+      );
       return;
     }
     const written = [...this.stream(stream), ...(this.#stagedStreams.get(stream) ?? [])];

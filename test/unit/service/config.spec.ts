@@ -257,7 +257,7 @@ describe('bad values are refused in one line that names the setting, the value a
         AUDIT_WITNESSES:
           'PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW https://a.example',
       },
-      /is not an Ed25519 key of a witness/,
+      /is none of a witness/,
     ],
     [{ AUDIT_WITNESSES: `${WITNESS} ftp://a.example` }, /its URL begins with https/],
     [{ AUDIT_WITNESSES: `${WITNESS} https://a:b@a.example` }, /no password/],
