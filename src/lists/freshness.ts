@@ -201,7 +201,7 @@ export class Freshness {
 
   async #ask<T>(answer: Promise<T>): Promise<T> {
     try {
-      return await inTime(this.#patienceOfLists.signal(), answer);
+      return await inTime(this.patience(), answer);
     } catch (error) {
       if (error instanceof LogUnavailable || error instanceof TooLate)
         throw new NotFreshYet(
@@ -217,9 +217,19 @@ export class Freshness {
     return Math.max(arrived - this.boundMs, this.model.steadySince);
   }
 
+  /** A signal that aborts once a list of now has waited for as long as lists do. */
+  patience(): AbortSignal {
+    return this.#patienceOfLists.signal();
+  }
+
   /** Waits until a list of this owner is at least at this position; false where that takes too long. */
-  reached(owner: string, position: Position): Promise<boolean> {
-    return this.#reached(owner, position, this.#patienceOfLists);
+  async reached(owner: string, position: Position, patience = this.patience()): Promise<boolean> {
+    try {
+      await this.model.reached(partitionOf(owner), position, patience);
+      return true;
+    } catch {
+      return false; // too late, or shutting down: either way the caller only knows that it is not there yet
+    }
   }
 
   /**
@@ -230,7 +240,7 @@ export class Freshness {
     const appended = monotonicMs();
     // Lists of another history count as if they had reached the end of the log.
     const waits = this.waitMs > 0 && this.#doubtSince === undefined;
-    if (waits && (await this.#reached(owner, position, this.#patienceOfWrites))) return true;
+    if (waits && (await this.reached(owner, position, this.#patienceOfWrites.signal()))) return true;
     // Also where that wait has ended early: other processes may have asked the log before the append.
     for (;;) {
       const left = appended + this.#leastWaitMs - monotonicMs();
@@ -242,15 +252,6 @@ export class Freshness {
   /** Asks the log nothing any more. */
   close(): void {
     this.#head.close();
-  }
-
-  async #reached(owner: string, position: Position, patience: SharedDeadline): Promise<boolean> {
-    try {
-      await this.model.reached(partitionOf(owner), position, patience.signal());
-      return true;
-    } catch {
-      return false; // too late, or shutting down: either way the caller only knows that it is not there yet
-    }
   }
 }
 

@@ -7,6 +7,9 @@ import { Freshness, NotFreshYet } from './freshness.js';
 /** Lists of more plants than this are long: up to 160 KB are read for others, and up to 1.6 MB for these. */
 export const LONG_LIST = 100;
 
+/** The most readings of a page that lacks what was acknowledged while it was read. */
+const ROUNDS = 10;
+
 /** A page of an owner's plants, in ascending order of id. */
 export class ListPlantsQuery extends Query<Page | LongPage> {
   constructor(
@@ -50,10 +53,14 @@ export class ListPlantsHandler implements IQueryHandler<ListPlantsQuery> {
     };
     if (page.position < needed()) {
       if (page.position < atLeast) await this.#assertReached(atLeast);
-      const { generation } = page;
-      if (await this.freshness.reached(owner, needed())) page = await read();
-      if (page.generation !== generation) await this.freshness.horizon(arrived, page);
-      if (page.position < needed()) throw new NotFreshYet('the list is not up to date yet');
+      const patience = this.freshness.patience();
+      for (let round = 0; page.position < needed(); round++) {
+        const { generation } = page;
+        if (round === ROUNDS || !(await this.freshness.reached(owner, needed(), patience)))
+          throw new NotFreshYet('the list is not up to date yet');
+        page = await read();
+        if (page.generation !== generation) await this.freshness.horizon(arrived, page);
+      }
     }
     this.freshness.answered(owner, page);
     return page;
