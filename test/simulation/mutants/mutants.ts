@@ -313,8 +313,8 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     edits: [
       {
         file: 'lists/list-plants.js',
-        find: "if (page.position < needed()) throw new NotFreshYet('the list is not up to date yet');",
-        replace: '',
+        find: "throw new NotFreshYet('the list is not up to date yet');",
+        replace: 'break;',
       },
     ],
   },
