@@ -85,7 +85,7 @@ export class Runner {
     private readonly log: EventLog,
     private readonly model: ReadModel & Pick<Coordination, 'isSole'>,
     readonly generation: Generation,
-    private readonly sources: RunnerSources,
+    readonly sources: RunnerSources,
     private readonly options: RunnerOptions,
   ) {
     this.#pacing = new Pacing(options.load);

@@ -222,7 +222,8 @@ export class Supervisor {
   /** Keeps a generation up to date from now on, if it is not already. */
   #run(generation: Generation, skipsAfter: Position, rate?: number | null): Runner {
     let runner = this.#runners.get(generation);
-    if (!runner) {
+    if (runner?.sources.skipsAfter !== skipsAfter) {
+      void this.#stop(generation); // the log was restored; two at once do no harm
       const { load, onRefusal, onProblem } = this.options;
       const sources = { skipsAfter, rate: rate ?? null };
       runner = new Runner(this.log, this.model, generation, sources, {

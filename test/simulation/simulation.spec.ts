@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { SourceTextModule } from 'node:vm';
 import { describe, expect, it } from '@jest/globals';
 import { PLANTED_FAULTS } from './mutants/mutants.js';
 import { simulate, told } from './world/simulation.js';
@@ -21,17 +22,20 @@ describe('the simulated world', () => {
     }
   });
 
-  it('has a line in the source for each planted fault, and only one', () => {
+  it('has a line in the source for each planted fault, and only one, and JavaScript in its place', () => {
     const timesIn = (text: string, part: string): number => text.split(part).length - 1;
-    const misplaced = PLANTED_FAULTS.flatMap(({ name, edits = [] }) =>
-      edits
-        .filter(
-          ({ file, find }) =>
-            timesIn(readFileSync(new URL(`../../src/${file}`, import.meta.url), 'utf8'), find) !== 1,
-        )
-        .map(({ file }) => `${name}: ${file}`),
-    );
-    expect(misplaced).toEqual([]);
+    for (const { name, edits = [] } of PLANTED_FAULTS)
+      for (const { file, find, replace } of edits) {
+        const text = readFileSync(new URL(`../../src/${file}`, import.meta.url), 'utf8');
+        expect([name, file, timesIn(text, find)]).toEqual([name, file, 1]);
+        expect(
+          () =>
+            new SourceTextModule(
+              text.replace(find, () => replace),
+              { identifier: name },
+            ),
+        ).not.toThrow();
+      }
   });
 
   // Faults of the stores: those of the source are run by `npm run simulate:mutants`.

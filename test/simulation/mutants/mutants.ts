@@ -437,7 +437,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'caught-up-without-reading',
     what: 'a blocked owner is answered without the events that were left out',
-    edits: [{ file: 'projection/blocked-owners.js', find: 'this.#changes.push(change);', replace: '' }],
+    edits: [{ file: 'projection/blocked-owners.js', find: 'this.#changes.push(change);', replace: ';' }],
   },
   {
     name: 'caught-up-before-the-rest',
