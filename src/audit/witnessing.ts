@@ -104,8 +104,6 @@ interface WitnessClient {
 export class Witnessing {
   readonly #clients: readonly WitnessClient[];
   readonly #bell = new Bell();
-  /** Counts checkpoints, so that none that is signed during a submission is waited for. */
-  #signed = 0;
 
   constructor(
     log: Pick<EventLog, 'head'>,
@@ -144,7 +142,6 @@ export class Witnessing {
 
   /** Called when a checkpoint was signed. */
   signed(): void {
-    this.#signed += 1;
     this.#bell.ring();
   }
 
@@ -155,10 +152,10 @@ export class Witnessing {
 
   async #follow(client: WitnessClient, signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      const signed = this.#signed;
+      const seen = this.#bell.rings; // none that is signed during a submission is waited for
       const failure = await this.#step(client, signal);
       if (failure === 'nothing new') {
-        if (signed === this.#signed) await this.#bell.wait(LOOK_EVERY_MS, signal);
+        await this.#bell.wait(LOOK_EVERY_MS, signal, seen);
         continue;
       }
       if (failure !== 'stopped') this.#show(client, failure);

@@ -222,8 +222,8 @@ export class Freshness {
     return this.#patienceOfLists.signal();
   }
 
-  /** Waits until a list of this owner is at least at this position; false where that takes too long. */
-  async reached(owner: string, position: Position, patience = this.patience()): Promise<boolean> {
+  /** Waits until a list of this owner is at least at this position; false once `patience` aborts. */
+  async reached(owner: string, position: Position, patience: AbortSignal): Promise<boolean> {
     try {
       await this.model.reached(partitionOf(owner), position, patience);
       return true;

@@ -96,8 +96,6 @@ export class Supervisor {
   readonly #runners = new Map<Generation, Runner>();
   /** Rings when there may be something to do. */
   readonly #bell = new Bell();
-  /** True if it has rung since the last look began. */
-  #isNews = false;
   /** Aborts a verification that may be of no use any more. */
   #verifying = new AbortController();
   #active: Generation | undefined;
@@ -133,6 +131,7 @@ export class Supervisor {
     const isOver = (): boolean => signal.aborted;
     while (!isOver()) {
       let isDone = true;
+      const seen = this.#bell.rings;
       try {
         isDone = await this.#look(signal);
         this.#lateLooks = 0;
@@ -140,7 +139,7 @@ export class Supervisor {
       } catch (error) {
         if (!isOver()) this.#failed(error as Error);
       }
-      if (isDone && !this.#isNews) await this.#bell.wait(untilTick(this.#lookEveryMs), signal);
+      if (isDone) await this.#bell.wait(untilTick(this.#lookEveryMs), signal, seen);
     }
     await this.#stopAllBut([]);
     this.#progress = undefined;
@@ -169,17 +168,13 @@ export class Supervisor {
     if (runner.isLeading) this.#tell(runner);
     if (news === 'asked' || news === 'failed') this.#verifying.abort();
     // A failover may have lost which generation is active, and nothing of what was applied.
-    if (news !== 'moved' || this.#steadySince !== steadySince) {
-      this.#isNews = true;
-      this.#bell.ring();
-    }
+    if (news !== 'moved' || this.#steadySince !== steadySince) this.#bell.ring();
     this.#steadySince = steadySince;
   }
 
   /** Does the next thing; gives false where more may be to do at once. Throws what the ports throw. */
   async #look(signal: AbortSignal): Promise<boolean> {
     const { log, model } = this;
-    this.#isNews = false;
     const state = await readRebuilds(log);
     const generations = await model.generations();
     const active = activeOf(generations)?.generation;

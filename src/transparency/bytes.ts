@@ -24,6 +24,13 @@ export const concat = (parts: readonly Uint8Array[]): Uint8Array => {
   return all;
 };
 
+/** 8 bytes, the most significant one first. */
+export const uint64 = (value: bigint): Uint8Array => {
+  const bytes = new Uint8Array(8);
+  new DataView(bytes.buffer).setBigUint64(0, value);
+  return bytes;
+};
+
 /** Negative, 0 or positive: the order of two byte strings, byte by byte; the shorter of two that begin alike is first. */
 export const compare = (one: Uint8Array, other: Uint8Array): number => {
   const common = Math.min(one.length, other.length);

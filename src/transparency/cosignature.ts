@@ -36,12 +36,14 @@ const ML_DSA_44_BYTES = 2_420;
 /** The greatest time of the format, in seconds. */
 const LAST_TIME = 2n ** 63n - 1n;
 
-/** The message of an Ed25519 cosignature. */
-export const cosignedMessage = (text: string, time: bigint): Uint8Array =>
-  utf8(`cosignature/v1\ntime ${time}\n${text}`);
-
 /** Once `readyFor` has loaded it. */
 export let mlDsa44: typeof MlDsa44;
+
+/** The message that `key` signs for a checkpoint's text, at a time. Throws as that of ML-DSA-44. */
+export const cosignedMessage = (text: string, time: bigint, key: VerifierKey): Uint8Array =>
+  isMlDsa44(key)
+    ? mlDsa44.cosignedMessage(text, time, key.name)
+    : utf8(`cosignature/v1\ntime ${time}\n${text}`);
 
 /** Loads ML-DSA-44 where one of these keys is of it: to be awaited before a cosignature by it is verified or made. */
 export const readyFor = async (keys: readonly Pick<VerifierKey, 'publicKey'>[]): Promise<void> => {
@@ -135,10 +137,14 @@ const timeOf = (
   if (signature.length !== length) throw refused(`has ${length} bytes, not ${signature.length}`);
   const time = new DataView(signature.buffer, signature.byteOffset).getBigUint64(0);
   if (time === 0n || time > LAST_TIME) throw refused('has no time that the format allows');
-  const signed = signature.subarray(TIME_BYTES);
+  const signed = {
+    ...key,
+    message: cosignedMessage(text, time, key),
+    signature: signature.subarray(TIME_BYTES),
+  };
   const isBy = isMlDsa44(key)
-    ? mlDsa44.verify(signed, mlDsa44.cosignedMessage(text, time, key.name), key.publicKey)
-    : verify({ ...key, message: cosignedMessage(text, time), signature: signed });
+    ? mlDsa44.verify(signed.signature, signed.message, key.publicKey)
+    : verify(signed);
   if (!isBy) throw refused('is not by that key, or not of this text');
   return time;
 };

@@ -1,5 +1,5 @@
 import { ml_dsa44 } from '@noble/post-quantum/ml-dsa.js';
-import { concat, utf8 } from './bytes.js';
+import { concat, uint64, utf8 } from './bytes.js';
 import { readCheckpoint } from './checkpoint.js';
 import { NoteRefused } from './note.js';
 
@@ -30,10 +30,4 @@ const withLength = (name: string): Uint8Array => {
   if (bytes.length > MAX_NAME)
     throw new NoteRefused(`a name in cosignatures of ML-DSA-44 has at most ${MAX_NAME} bytes`);
   return concat([Uint8Array.of(bytes.length), bytes]);
-};
-
-const uint64 = (value: bigint): Uint8Array => {
-  const bytes = new Uint8Array(8);
-  new DataView(bytes.buffer).setBigUint64(0, value);
-  return bytes;
 };

@@ -1,4 +1,4 @@
-import { concat, toBase64, utf8 } from './bytes.js';
+import { concat, toBase64, uint64, utf8 } from './bytes.js';
 import { type Checkpoint, parseCheckpoint, STATE_LINE } from './checkpoint.js';
 import { cosignedMessage, mlDsa44 } from './cosignature.js';
 import { needNode } from './crypto.js';
@@ -56,16 +56,11 @@ const signedByNode = (message: Uint8Array, { privateKey }: SignerKey): Uint8Arra
  */
 export const cosign = (text: string, key: SignerKey, seconds: number): string => {
   const time = BigInt(seconds);
-  const timestamp = new Uint8Array(8);
-  new DataView(timestamp.buffer).setBigUint64(0, time);
+  const message = cosignedMessage(text, time, key);
   const signature = isMlDsa44(key)
-    ? mlDsa44.sign(
-        mlDsa44.cosignedMessage(text, time, key.name),
-        key.privateKey as Uint8Array,
-        SAME_EACH_TIME,
-      )
-    : signedByNode(cosignedMessage(text, time), key);
-  return formatSignature({ ...key, signature: concat([timestamp, signature]) });
+    ? mlDsa44.sign(message, key.privateKey as Uint8Array, SAME_EACH_TIME)
+    : signedByNode(message, key);
+  return formatSignature({ ...key, signature: concat([uint64(time), signature]) });
 };
 
 const SAME_EACH_TIME = { extraEntropy: false } as const;

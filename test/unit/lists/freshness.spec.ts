@@ -81,7 +81,7 @@ describe('freshness', () => {
       const freshness = await Freshness.from(log, model, 20_000);
       const { position } = await run(log, 'anne', createPlant(7));
       let over = false;
-      const waiting = freshness.reached('anne', position).then((reached) => {
+      const waiting = freshness.reached('anne', position, freshness.patience()).then((reached) => {
         over = true;
         return reached;
       });
@@ -95,13 +95,13 @@ describe('freshness', () => {
     it('says so when that takes too long', async () => {
       await activate();
       const freshness = await Freshness.from(log, model, 20);
-      expect(await freshness.reached('anne', FAR)).toBe(false);
+      expect(await freshness.reached('anne', FAR, freshness.patience())).toBe(false);
     });
 
     it('says so when the read model closes meanwhile', async () => {
       await activate();
       const freshness = await Freshness.from(log, model, 20_000);
-      const waiting = freshness.reached('anne', FAR);
+      const waiting = freshness.reached('anne', FAR, freshness.patience());
       await model.close();
       expect(await waiting).toBe(false);
     });
