@@ -26,8 +26,7 @@ interface Waiting {
  * `Connection: close`; the others are not carried out.
  */
 export class Pipelining {
-  /** The newest request of a connection that was begun. */
-  readonly #begun = new WeakMap<Socket, ServerResponse>();
+  /** What waits on each connection with a request in progress. No WeakMap: its keys outlive V8's quick collections. */
   readonly #queues = new Map<Socket, Waiting[]>();
   #waiting = 0;
 
@@ -54,29 +53,26 @@ export class Pipelining {
     const { socket } = request;
     // The rest of what was parsed at once. It would be carried out, and could not be answered.
     if (socket.writableEnded || socket.destroyed) return;
-    const begun = this.#begun.get(socket);
-    if (begun === undefined || (begun.writableFinished && !this.#queues.has(socket))) {
-      this.#begun.set(socket, response);
-      this.begin(request, response);
-    } else this.#enqueue(socket, begun, { request, response });
+    const queue = this.#queues.get(socket);
+    if (queue) this.#enqueue(socket, queue, { request, response });
+    else {
+      this.#queues.set(socket, []);
+      this.#begin(socket, { request, response });
+    }
   }
 
-  #enqueue(socket: Socket, begun: ServerResponse, waiting: Waiting): void {
-    let queue = this.#queues.get(socket);
-    if (!queue) {
-      this.#queues.set(socket, (queue = []));
-      this.#beginNextAfter(begun, socket);
-    }
+  #enqueue(socket: Socket, queue: Waiting[], waiting: Waiting): void {
     this.#waiting += 1;
     if (queue.push(waiting) === 1) stopReading(socket);
     if (queue.length === WAITING_OF_CONNECTION) waiting.response.shouldKeepAlive = false;
     if (this.#waiting > WAITING_TOGETHER) this.#cutLongest();
   }
 
-  #beginNextAfter(begun: ServerResponse, socket: Socket): void {
-    begun.once('close', () => {
+  #begin(socket: Socket, { request, response }: Waiting): void {
+    response.once('close', () => {
       this.#beginNext(socket);
     });
+    this.begin(request, response);
   }
 
   #beginNext(socket: Socket): void {
@@ -92,9 +88,7 @@ export class Pipelining {
     }
     this.#waiting -= 1;
     if (queue.length === 0) readOn(socket);
-    this.#begun.set(socket, next.response);
-    this.#beginNextAfter(next.response, socket);
-    this.begin(next.request, next.response);
+    this.#begin(socket, next);
   }
 
   #forget(socket: Socket): void {

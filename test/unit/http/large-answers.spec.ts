@@ -3,11 +3,15 @@ import { once } from 'node:events';
 import { createServer, get, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { buffer } from 'node:stream/consumers';
+import { pipeline } from 'node:stream/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { nextLoopTurn, yieldToLoop, noteRequest } from '../../../src/runtime/event-loop.js';
 import { inPieces, PIECE } from '../../../src/http/large-answers.js';
 import { quickTime } from '../../support/quick-time.js';
 import { replaceParts } from '../../support/replaced-runtime.js';
+import { until } from '../../support/waiting.js';
 
 const servers: Server[] = [];
 afterEach(async () => {
@@ -76,4 +80,24 @@ it('of an answer that its client does not read no more is handed over than the c
   socket.destroy();
   await closed;
   expect(response.writableFinished).toBe(false);
+});
+
+it('an answer that was sent holds its body no longer: connections at rest keep their last one', async () => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  let body: WeakRef<ArrayBufferLike> | undefined;
+  let sent: ServerResponse | undefined;
+  const port = await serving((response) => {
+    const bytes = Buffer.alloc(5 * PIECE);
+    body = new WeakRef(bytes.buffer);
+    sent = response;
+    void pipeline(inPieces(bytes), response);
+  });
+  const [response] = (await once(get({ port }), 'response')) as [NodeJS.ReadableStream];
+  expect(await buffer(response)).toHaveLength(5 * PIECE);
+  await until(() => {
+    collect();
+    return body?.deref() === undefined;
+  });
+  expect(sent?.writableFinished).toBe(true);
 });
