@@ -1,7 +1,28 @@
 import { type Hash, HASH_BYTES } from '../transparency/merkle.js';
-import { NoteRefused } from '../transparency/note.js';
+import { NoteRefused, type VerifierKey } from '../transparency/note.js';
 import { fromBase64 } from '../transparency/bytes.js';
 import { quoted } from '../transparency/refused.js';
+
+/** A witness that is asked for cosignatures. */
+export interface WitnessTarget {
+  readonly key: VerifierKey;
+  /** Ends before /add-checkpoint, without a slash. */
+  readonly url: string;
+}
+
+/** An answer of a witness, whose length and time are bounded by who asks. */
+export interface WitnessReply {
+  readonly status: number;
+  readonly type: string;
+  readonly body: string;
+}
+
+/** Asks a witness: POST where there is a body, else GET. Rejects where it cannot be reached. The message is one line. */
+export type AskWitness = (
+  url: string,
+  body: string | undefined,
+  signal: AbortSignal,
+) => Promise<WitnessReply>;
 
 /** Body of a log's request to a witness: `add-checkpoint` of C2SP tlog-witness (https://c2sp.org/tlog-witness). */
 export interface AddCheckpoint {

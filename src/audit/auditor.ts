@@ -19,7 +19,7 @@ import { broken } from './findings.js';
 import { recheck, type RecheckOptions, RecheckProgress, SLICE } from './recheck.js';
 import { signTree } from './sign-tree.js';
 import { type AddedEvent, GrowingState } from './growing-state.js';
-import { type WitnessPreflight } from './witness-preflight.js';
+import { type ShownCheckpoints } from './shown-checkpoints.js';
 import { type Witnessing } from './witnessing.js';
 import { faultOfLatest } from './stored-checkpoint.js';
 import { grown, isLastInPlace, type NewLeaf, treeFault } from './stored-tree.js';
@@ -60,7 +60,7 @@ export interface AuditorOptions extends Omit<RecheckOptions, 'keys' | 'recordedF
   /** Submits checkpoints to witnesses, where some are set. */
   readonly witnessing?: Pick<Witnessing, 'status' | 'signed'> | undefined;
   /** Compares the tree with what witnesses have cosigned before, ahead of the first signature; where some are set. */
-  readonly witnessedBefore?: Pick<WitnessPreflight, 'allows' | 'forget'> | undefined;
+  readonly witnessedBefore?: Pick<ShownCheckpoints, 'allow' | 'forget'> | undefined;
   /** Called once with each warning of `signing` and `times`, for the log. */
   readonly onWarning?: (message: string) => void;
 }
@@ -284,7 +284,7 @@ export class Auditor {
 
   /** True if nothing that a witness shows contradicts the tree. Raises the alarm where something does. */
   async #compareWitnessed(signal: AbortSignal): Promise<boolean> {
-    const found = this.#isWitnessed ? 'yes' : await this.options.witnessedBefore?.allows(signal);
+    const found = this.#isWitnessed ? 'yes' : await this.options.witnessedBefore?.allow(signal);
     if (typeof found === 'object') await this.#raise({ ...found, raisedAt: this.#now() });
     return (this.#isWitnessed = found !== 'later');
   }

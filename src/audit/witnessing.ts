@@ -1,41 +1,22 @@
-import { hash } from 'node:crypto';
 import { backoffMs, withJitter } from '../runtime/backoff.js';
 import { Bell } from '../runtime/bell.js';
 import { pause } from '../runtime/pause.js';
-import { type EventLog } from '../log/event-log.js';
 import { type SignedCheckpoint, type TreeStore, TreeUnavailable } from './tree-store.js';
-import { formatAddCheckpoint, SIZE_TYPE, sizeIn } from './add-checkpoint.js';
-import { type Checkpoint, openCheckpoint } from '../transparency/checkpoint.js';
+import {
+  type AskWitness,
+  formatAddCheckpoint,
+  SIZE_TYPE,
+  sizeIn,
+  type WitnessReply,
+  type WitnessTarget,
+} from './add-checkpoint.js';
 import { cosignaturesOf } from '../transparency/cosignature.js';
 import { type CosignedNotes } from './cosigned-notes.js';
-import { type Finding } from './findings.js';
-import { RollbackDetector } from './rollback-detector.js';
-import { keyName, NoteRefused, type VerifierKey } from '../transparency/note.js';
-import { quoted, orElse } from '../transparency/refused.js';
-import { hasRoot } from './recheck.js';
+import { type ShownCheckpoints } from './shown-checkpoints.js';
+import { keyName } from '../transparency/note.js';
+import { quoted } from '../transparency/refused.js';
 import { storedConsistency } from './stored-tree.js';
 import { TileRefused } from '../transparency/tiles.js';
-
-/** A witness that is asked for cosignatures. */
-export interface WitnessTarget {
-  readonly key: VerifierKey;
-  /** Ends before /add-checkpoint, without a slash. */
-  readonly url: string;
-}
-
-/** An answer of a witness, whose length and time are bounded by who asks. */
-export interface WitnessReply {
-  readonly status: number;
-  readonly type: string;
-  readonly body: string;
-}
-
-/** Asks a witness: POST where there is a body, else GET. Rejects where it cannot be reached. The message is one line. */
-export type AskWitness = (
-  url: string,
-  body: string | undefined,
-  signal: AbortSignal,
-) => Promise<WitnessReply>;
 
 /**
  * `waiting`: nothing was submitted yet; `cosigns`; `unreachable`: it cannot be reached, or its answer is none; `refuses`:
@@ -68,8 +49,6 @@ export interface WitnessingStatus {
 export interface WitnessingOptions {
   readonly now: () => Date;
   readonly ask: AskWitness;
-  /** As RollbackDetector has it. */
-  readonly patienceMs: number;
   readonly pauses: { readonly firstMs: number; readonly longestMs: number };
   /** Called with each change of a witness's state, for the log. */
   readonly onState: (status: WitnessStatus) => void;
@@ -92,7 +71,6 @@ interface WitnessClient {
   known: number;
   status: WitnessStatus;
   failures: number;
-  readonly greater: RollbackDetector;
 }
 
 /**
@@ -106,11 +84,10 @@ export class Witnessing {
   readonly #bell = new Bell();
 
   constructor(
-    log: Pick<EventLog, 'head'>,
     private readonly store: TreeStore,
-    private readonly key: VerifierKey,
     targets: readonly WitnessTarget[],
     private readonly notes: CosignedNotes,
+    private readonly shown: ShownCheckpoints,
     private readonly options: WitnessingOptions,
   ) {
     this.#clients = targets.map((target) => {
@@ -127,8 +104,7 @@ export class Witnessing {
         at: known && timeText(known.time),
         reason: undefined,
       };
-      const greater = new RollbackDetector(log, store, options.patienceMs);
-      return { target, known: known?.size ?? 0, status, failures: 0, greater };
+      return { target, known: known?.size ?? 0, status, failures: 0 };
     });
   }
 
@@ -233,29 +209,17 @@ export class Witnessing {
       return { state: 'unreachable', reason: `its cosignature cannot be kept: ${oneLine(error)}` };
     }
     client.known = size;
-    client.greater.forget();
+    this.shown.agreed(client.target);
     client.status = { ...client.status, size, at: timeText(cosignature.time) };
     return undefined;
   }
 
   /** Raises the alarm where the witness can show a checkpoint by our key that contradicts our tree. */
-  async #disagreement(client: WitnessClient, reason: string, signal: AbortSignal): Promise<Failure> {
-    const { target } = client;
-    const shown = await shownBy(target, this.key, this.options.ask, signal);
-    const failure: Failure = { state: 'disagrees', reason };
-    if (!shown) return failure;
-    const ours = (await this.store.latestCheckpoint())?.size ?? 0;
-    if (shown.size <= ours) {
-      client.greater.forget();
-      if (!(await hasRoot(this.store, shown))) await this.#raise(otherHistory(target, this.key, shown));
-    } else if (await client.greater.hasLost(shown.size))
-      await this.#raise(eventsGone(target, this.key, shown, ours));
-    return failure;
-  }
-
-  async #raise(finding: Finding): Promise<void> {
-    if (await this.store.alarm()) return;
-    await this.store.raise({ ...finding, raisedAt: this.options.now().toISOString() });
+  async #disagreement({ target }: WitnessClient, reason: string, signal: AbortSignal): Promise<Failure> {
+    const finding = await this.shown.against(target, signal);
+    if (finding && !(await this.store.alarm()))
+      await this.store.raise({ ...finding, raisedAt: this.options.now().toISOString() });
+    return { state: 'disagrees', reason };
   }
 
   #show(client: WitnessClient, failure: Failure): void {
@@ -273,43 +237,6 @@ export class Witnessing {
     this.options.onProgress?.();
   }
 }
-
-/** The last checkpoint by `key` that a witness shows; undefined where it shows none. Rejects as `ask`. */
-export const shownBy = async (
-  { url }: WitnessTarget,
-  key: VerifierKey,
-  ask: AskWitness,
-  signal: AbortSignal,
-): Promise<Checkpoint | undefined> => {
-  const { status, body } = await ask(`${url}/${hash('sha256', key.name)}/checkpoint`, undefined, signal);
-  return status === 200 ? openedBy(body, key) : undefined;
-};
-
-/** A witness shows a checkpoint by `key` with another root than the tree has at its size. */
-export const otherHistory = (target: WitnessTarget, key: VerifierKey, { size }: Checkpoint): Finding =>
-  fork(target, key, `${size} events, and the first ${size} events have another root now`);
-
-/** A witness shows a checkpoint by `key` of more events than the tree has. */
-export const eventsGone = (
-  target: WitnessTarget,
-  key: VerifierKey,
-  { size }: Checkpoint,
-  ours: number,
-): Finding =>
-  fork(target, key, `${size} events, and this tree has ${ours}: events that were signed are gone`);
-
-const fork = (witness: WitnessTarget, key: VerifierKey, what: string): Finding => ({
-  kind: 'fork',
-  message: `the witness ${keyName(witness.key)} shows a checkpoint that ${keyName(key)} has signed of ${what}: the log was restored to an earlier state or altered, or this key signs two histories (docs/witnesses.md)`,
-});
-
-/** The checkpoint of a note that this key has signed; undefined for what is none. */
-const openedBy = (note: string, key: VerifierKey): Checkpoint | undefined =>
-  orElse(
-    () => openCheckpoint(note, key.name, [key]),
-    [NoteRefused],
-    () => undefined,
-  );
 
 const timeText = (seconds: bigint): string =>
   seconds > MAX_SECONDS ? `${seconds} s after 1970` : new Date(Number(seconds) * 1_000).toISOString();

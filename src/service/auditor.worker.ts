@@ -4,7 +4,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { openEventLog, openTreeStore } from './stores.js';
 import { startTimer, type Timer } from '../runtime/runtime.js';
 import { Auditor } from '../audit/auditor.js';
-import { WitnessPreflight } from '../audit/witness-preflight.js';
+import { ShownCheckpoints } from '../audit/shown-checkpoints.js';
 import { Witnessing } from '../audit/witnessing.js';
 import { decorate } from '../log/decorate.js';
 import {
@@ -94,19 +94,18 @@ const onProgress = (): void => {
 const witnessingOf = async (log: EventLog, store: TreeStore, { targets, required }: WitnessesConfig) => {
   const { key } = data;
   const notes = await cosignedNotes(config.dataDir, { targets, required }, key);
-  const shared = { ask: askWitness, patienceMs: SHORT_LOG_MS };
-  return {
-    witnessing: new Witnessing(log, store, key, targets, notes, {
-      ...{ ...shared, now, onProgress, pauses: WITNESS_PAUSES },
-      onState: (status) => {
-        post({ kind: 'witness', status });
-      },
-    }),
-    witnessedBefore: new WitnessPreflight(log, store, key, targets, {
-      ...shared,
-      timeoutMs: WITNESSES_FIRST_MS,
-    }),
-  };
+  const witnessedBefore = new ShownCheckpoints(log, store, key, targets, {
+    ask: askWitness,
+    timeoutMs: WITNESSES_FIRST_MS,
+    patienceMs: SHORT_LOG_MS,
+  });
+  const witnessing = new Witnessing(store, targets, notes, witnessedBefore, {
+    ...{ now, onProgress, ask: askWitness, pauses: WITNESS_PAUSES },
+    onState: (status) => {
+      post({ kind: 'witness', status });
+    },
+  });
+  return { witnessing, witnessedBefore };
 };
 
 const auditorOf = (

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { keyName, NoteRefused, parseVerifierKey } from '../transparency/note.js';
-import { type WitnessTarget } from '../audit/witnessing.js';
+import { type WitnessTarget } from '../audit/add-checkpoint.js';
 import { type Quorum } from '../transparency/cosignature.js';
 import { parsePolicy, type Policy } from '../transparency/policy.js';
 import { bad, ConfigError, type Environment, given } from './setting-values.js';

@@ -1,4 +1,4 @@
-import { type AskWitness } from '../audit/witnessing.js';
+import { type AskWitness } from '../audit/add-checkpoint.js';
 
 /** Limit for an answer: longer than any that works, so that who is slow is not asked again. */
 const TIMEOUT_MS = 10_000;

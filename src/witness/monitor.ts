@@ -4,7 +4,7 @@ import { HASH_BYTES, ProofRefused, verifyConsistency } from '../transparency/mer
 import { keyName, NoteRefused, type VerifierKey } from '../transparency/note.js';
 import { fromBase64, isSame } from '../transparency/bytes.js';
 import { quoted } from '../transparency/refused.js';
-import { type AskWitness } from '../audit/witnessing.js';
+import { type AskWitness } from '../audit/add-checkpoint.js';
 
 /** Thrown for what the log shows and does not hold. The message is one line. */
 export class LogRefused extends Error {

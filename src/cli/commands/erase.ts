@@ -67,7 +67,7 @@ export const erase = async (operating: Operating, options: EraseOptions): Promis
     return true;
   }
   process.stderr.write(
-    `${quantity(counted, 'event')} of ${printable(JSON.stringify(owner))} will be erased. It cannot be undone.\n`,
+    `${quantity(counted, 'event')} of ${printable(JSON.stringify(owner))} will be erased, and the deletions that end its plants. It cannot be undone.\n`,
   );
   if (!(await confirm(operating, options, 'erase', 'erased'))) return false;
   const erasure = await operations.erase({ owner, reason });

@@ -1,13 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { decorate } from '../../../src/log/decorate.js';
-import {
-  type NewEvent,
-  LogUnavailable,
-  OutcomeUnknown,
-  type Position,
-  START,
-} from '../../../src/log/event-log.js';
+import { LogUnavailable, OutcomeUnknown, type Position, START } from '../../../src/log/event-log.js';
 import { NEVER, type Options } from '../world/options.js';
 import { type Mutant } from '../world/simulation.js';
 
@@ -25,6 +19,8 @@ export interface PlantedFault {
   readonly what: string;
   readonly edits?: readonly Edit[];
   readonly mutant?: Mutant;
+  /** True for the control: it does no harm, and is found nowhere. */
+  readonly isHarmless?: true;
   /** The worlds in which it is looked for; all without it. In others it cannot be seen, or hardly ever. */
   readonly worlds?: (options: Options) => boolean;
 }
@@ -50,11 +46,6 @@ const STORE_FAULTS: readonly PlantedFault[] = [
     name: 'acknowledged-before-sync',
     what: 'the log acknowledges an append before it is synced',
     mutant: { log: { acknowledgesBeforeSync: true } },
-  },
-  {
-    name: 'repeated-append-refused',
-    what: 'the log refuses the repetition of an append',
-    mutant: { log: { ignoresRepeats: true } },
   },
   {
     name: 'expected-revision-ignored',
@@ -90,24 +81,6 @@ const STORE_FAULTS: readonly PlantedFault[] = [
     name: 'checkpoint-unsynced',
     what: 'a checkpoint is served that a crash loses',
     mutant: { tree: { savesUnsynced: true } },
-  },
-  {
-    name: 'new-ids-on-retry',
-    what: 'a retry of an append has new event ids',
-    mutant: {
-      service: {
-        log: (log) => {
-          let count = 0;
-          const renamed = (event: NewEvent): NewEvent => ({
-            ...event,
-            id: `${event.id.slice(0, 24)}${String((count += 1)).padStart(12, '0')}`,
-          });
-          return decorate(log, {
-            append: (stream, expected, events) => log.append(stream, expected, events.map(renamed)),
-          });
-        },
-      },
-    },
   },
   {
     name: 'unknown-as-unavailable',
@@ -346,11 +319,6 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     edits: [{ file: 'projection/supervisor.js', find: 'if (!runner.hasCaughtUp) return true;', replace: '' }],
   },
   {
-    name: 'promoted-unverified',
-    what: 'a generation that differs from the log is promoted',
-    edits: [{ file: 'projection/supervisor.js', find: 'differing > 0 ?', replace: 'false ?' }],
-  },
-  {
     name: 'first-generation-promoted-early',
     what: 'the first generation is active before it has caught up',
     edits: [
@@ -362,18 +330,6 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     what: 'the id of a generation that was lost is given again',
     worlds: losesLists,
     mutant: { lists: { reusesIds: true } },
-  },
-  {
-    name: 'anchor-not-compared',
-    what: 'lists of another history of the log are taken as right',
-    worlds: isRestored,
-    edits: [
-      {
-        file: 'log/anchor.js',
-        find: "return found.id === event || found.stream.startsWith(ERASED_STREAMS) ? 'there' : 'other';",
-        replace: "return 'there';",
-      },
-    ],
   },
   {
     name: 'missing-anchor-taken-as-there',
@@ -388,39 +344,10 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     ],
   },
   {
-    name: 'foreign-lists-answered',
-    what: 'a process answers from lists of another history',
-    worlds: isRestored,
-    edits: [{ file: 'lists/freshness.js', find: "found.every((one)=>one === 'there')", replace: 'true' }],
-  },
-  {
     name: 'another-history-unnoticed',
     what: 'a process does not look whether the log still holds what it has answered',
     worlds: isRestored,
     edits: [{ file: 'lists/freshness.js', find: 'this.#forget();', replace: '' }],
-  },
-  {
-    name: 'two-operations-at-a-time',
-    what: 'a rebuild goes on while an owner is erased',
-    worlds: ({ operates }) => operates === 'on both' || operates === 'on all',
-    edits: [
-      {
-        file: 'projection/supervisor.js',
-        find: 'if (building && await this.#isErasing())',
-        replace: 'if (false)',
-      },
-    ],
-  },
-  {
-    name: 'erased-before-followed',
-    what: 'an owner is erased before lists and tree have the deletions',
-    edits: [
-      {
-        file: 'erasure/eraser.js',
-        find: '!scope.isBegun && !await this.#followed(scope.last, signal)',
-        replace: 'false',
-      },
-    ],
   },
   {
     name: 'erased-while-read-unnoticed',
@@ -438,17 +365,6 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     name: 'caught-up-without-reading',
     what: 'a blocked owner is answered without the events that were left out',
     edits: [{ file: 'projection/blocked-owners.js', find: 'this.#changes.push(change);', replace: ';' }],
-  },
-  {
-    name: 'caught-up-before-the-rest',
-    what: 'what comes while a blocked owner is read is not added',
-    edits: [
-      {
-        file: 'projection/blocked-owners.js',
-        find: 'for (const [event, before] of this.#later ?? [])this.add(event, before);',
-        replace: '',
-      },
-    ],
   },
   {
     name: 'skips-meanwhile-forgotten',
@@ -469,18 +385,6 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     edits: [{ file: 'erasure/eraser.js', find: 'monotonicMs() - since)', replace: '0)' }],
   },
   {
-    name: 'replaced-not-asked',
-    what: 'a write does not ask the generation from which other processes may still answer',
-    worlds: ({ operates, listsAsRedis }) => listsAsRedis && operates === 'on generations',
-    edits: [
-      {
-        file: 'lists/redis/active-generation.js',
-        find: 'if (other !== undefined && other !== active) this.#replaced',
-        replace: 'if (false) this.#replaced',
-      },
-    ],
-  },
-  {
     name: 'recheck-adds-twice',
     what: 'a recheck that goes on adds events again',
     edits: [{ file: 'audit/recheck.js', find: 'if (index < this.size) return;', replace: '' }],
@@ -495,7 +399,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     name: 'greater-tree-by-time',
     what: 'a witness that shows a greater tree raises the alarm by time alone, while the log is yet to be read',
     worlds: (options) => options.secondAuditor === 'same key' && options.witnessed,
-    edits: [{ file: 'audit/rollback-detector.js', find: 'tree.position >= head && ', replace: '' }],
+    edits: [{ file: 'audit/shown-checkpoints.js', find: 'tree.position >= head && ', replace: '' }],
   },
   {
     name: 'erasure-in-progress-unknown',
@@ -509,6 +413,7 @@ const CONTROLS: readonly PlantedFault[] = [
   {
     name: 'lease-for-two',
     what: 'two projectors have the lease at a time (this is no fault)',
+    isHarmless: true,
     mutant: { lists: { leaseForTwo: true } },
   },
 ];

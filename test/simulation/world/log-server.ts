@@ -50,7 +50,6 @@ export interface ReadBatch {
 /** Changed by planted faults. */
 export interface LogFaults {
   acknowledgesBeforeSync?: boolean;
-  ignoresRepeats?: boolean;
   ignoresExpected?: boolean;
 }
 
@@ -121,8 +120,7 @@ export class LogServer {
     const at = expected === 'none' ? 0 : Number(expected) + 1;
     const isNext = written.length === at || this.faults.ignoresExpected === true;
     if (!isNext) {
-      const isRepeated =
-        !this.faults.ignoresRepeats && events.every(({ id }, index) => written[at + index]?.id === id);
+      const isRepeated = events.every(({ id }, index) => written[at + index]?.id === id);
       const last = written[at + events.length - 1];
       // The answer waits for a sync: it was read from a page that may not be durable yet.
       this.#stage([], () => {

@@ -1,6 +1,6 @@
 import { Auditor } from '../../../src/audit/auditor.js';
 import { CosignedNotes } from '../../../src/audit/cosigned-notes.js';
-import { WitnessPreflight } from '../../../src/audit/witness-preflight.js';
+import { ShownCheckpoints } from '../../../src/audit/shown-checkpoints.js';
 import { Witnessing } from '../../../src/audit/witnessing.js';
 import { Eraser } from '../../../src/erasure/eraser.js';
 import { ErasureGate } from '../../../src/erasure/gate.js';
@@ -264,19 +264,18 @@ const startWitnessing = (
   };
   const notes = new CosignedNotes(file, [witness.key], 1, [key], (work) => work());
   const targets = [{ key: witness.key, url }];
-  const witnessing = new Witnessing(log, tree, key, targets, notes, {
-    now: machine.wall,
-    ask,
-    patienceMs: WITNESS_PATIENCE_MS,
-    pauses: { firstMs: 1_000, longestMs: 5_000 },
-    onState: () => undefined,
-  });
-  void witnessing.run(signal);
-  const witnessedBefore = new WitnessPreflight(log, tree, key, targets, {
+  const witnessedBefore = new ShownCheckpoints(log, tree, key, targets, {
     ask,
     timeoutMs: 3_000,
     patienceMs: WITNESS_PATIENCE_MS,
   });
+  const witnessing = new Witnessing(tree, targets, notes, witnessedBefore, {
+    now: machine.wall,
+    ask,
+    pauses: { firstMs: 1_000, longestMs: 5_000 },
+    onState: () => undefined,
+  });
+  void witnessing.run(signal);
   return { witnessing, witnessedBefore };
 };
 

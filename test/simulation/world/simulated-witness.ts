@@ -1,7 +1,7 @@
 import { createHash, createPrivateKey } from 'node:crypto';
 import { type SignatureType } from '../../../src/transparency/note.js';
 import { signerKey } from '../../../src/audit/key.js';
-import { type AskWitness } from '../../../src/audit/witnessing.js';
+import { type AskWitness } from '../../../src/audit/add-checkpoint.js';
 import {
   type ForkEvidence,
   type WitnessedCheckpoint,

@@ -6,15 +6,11 @@ import { fileLock } from '../../../src/sqlite/file-lock.js';
 import { openWitnessStore } from '../../../src/witness/sqlite-witness-store.js';
 import { cosignaturesOf } from '../../../src/transparency/cosignature.js';
 import { CosignedNotes, textFile } from '../../../src/audit/cosigned-notes.js';
+import { ShownCheckpoints } from '../../../src/audit/shown-checkpoints.js';
 import { keyName, parseNote, verifyNote } from '../../../src/transparency/note.js';
 import { signerKey } from '../../../src/audit/key.js';
-import {
-  type AskWitness,
-  Witnessing,
-  type WitnessReply,
-  type WitnessState,
-  type WitnessTarget,
-} from '../../../src/audit/witnessing.js';
+import { type AskWitness, type WitnessReply, type WitnessTarget } from '../../../src/audit/add-checkpoint.js';
+import { Witnessing, type WitnessState } from '../../../src/audit/witnessing.js';
 import { decorate } from '../../../src/log/decorate.js';
 import { type EventLog, LogUnavailable } from '../../../src/log/event-log.js';
 import { type WitnessStore } from '../../../src/witness/witness-store.js';
@@ -90,13 +86,16 @@ describe('an auditor with witnesses', () => {
     const notes = notesFor(keys, required);
     const targets: WitnessTarget[] = keys.map((key) => ({ key, url: `https://${key.name}` }));
     const states: [string, WitnessState][] = [];
-    const witnessing = new Witnessing(log, audited.tree, audited.key, targets, notes, {
+    const ask: AskWitness = (url, body, signal) => {
+      const found = witnesses.find(([{ name }]) => url.startsWith(`https://${name}/`));
+      return found ? found[1](url, body, signal) : Promise.reject(new Error('nobody is there'));
+    };
+    const shown = new ShownCheckpoints(log, audited.tree, audited.key, targets, {
+      ...{ ask, patienceMs, timeoutMs: 60_000 },
+    });
+    const witnessing = new Witnessing(audited.tree, targets, notes, shown, {
       now: () => new Date(),
-      ask: (url, body, signal) => {
-        const found = witnesses.find(([{ name }]) => url.startsWith(`https://${name}/`));
-        return found ? found[1](url, body, signal) : Promise.reject(new Error('nobody is there'));
-      },
-      patienceMs,
+      ask,
       pauses: PAUSES,
       onState: ({ witness: name, state }) => states.push([name, state]),
     });

@@ -9,8 +9,8 @@ import { Auditor } from '../../../src/audit/auditor.js';
 import { leafOf } from '../../../src/audit/leaf.js';
 import { GrowingTree, leafHash } from '../../../src/transparency/merkle.js';
 import { signerKey } from '../../../src/audit/key.js';
-import { WitnessPreflight } from '../../../src/audit/witness-preflight.js';
-import { type AskWitness } from '../../../src/audit/witnessing.js';
+import { ShownCheckpoints } from '../../../src/audit/shown-checkpoints.js';
+import { type AskWitness } from '../../../src/audit/add-checkpoint.js';
 import { plantStream } from '../../../src/domain/stream.js';
 import { type WitnessStore } from '../../../src/witness/witness-store.js';
 import { Witness } from '../../../src/witness/witness.js';
@@ -63,7 +63,7 @@ describe('an auditor that begins to sign, with a witness', () => {
       ...{ now, patienceMs: 0, recheckMs: 3_600_000 },
       yieldToLoop: () => nextTurn(),
       onState: () => undefined,
-      witnessedBefore: new WitnessPreflight(audited.log, audited.tree, audited.key, targets, {
+      witnessedBefore: new ShownCheckpoints(audited.log, audited.tree, audited.key, targets, {
         ...{ ask, timeoutMs, patienceMs },
       }),
     });
@@ -158,11 +158,11 @@ describe('an auditor that begins to sign, with a witness', () => {
     cosign(new LogOfLeaves(audited.key, 60).note(50));
     const targets = [{ key: witnessKey, url: 'https://w.example' }];
     const options = { ask: shows, timeoutMs: 60_000, patienceMs: 0 };
-    const before = new WitnessPreflight(audited.log, audited.tree, audited.key, targets, options);
-    expect(await before.allows(never())).toBe('later');
-    expect(await before.allows(never())).toBe('later');
+    const before = new ShownCheckpoints(audited.log, audited.tree, audited.key, targets, options);
+    expect(await before.allow(never())).toBe('later');
+    expect(await before.allow(never())).toBe('later');
     await audited.grow();
-    expect(await before.allows(never())).toMatchObject({ kind: 'fork' });
+    expect(await before.allow(never())).toMatchObject({ kind: 'fork' });
   });
 
   it.each<[string, AskWitness]>([
@@ -202,7 +202,7 @@ describe('an auditor that begins to sign, with a witness', () => {
     cosign(new LogOfLeaves(audited.key, 30).note(10));
     await audited.grow();
     let times = 0;
-    const before = new WitnessPreflight(
+    const before = new ShownCheckpoints(
       audited.log,
       audited.tree,
       audited.key,
@@ -213,9 +213,9 @@ describe('an auditor that begins to sign, with a witness', () => {
       },
     );
     const stop = new AbortController();
-    const interrupted = before.allows(stop.signal);
+    const interrupted = before.allow(stop.signal);
     stop.abort();
     expect(await interrupted).toBe('later');
-    expect(await before.allows(never())).toMatchObject({ kind: 'fork' });
+    expect(await before.allow(never())).toMatchObject({ kind: 'fork' });
   });
 });
