@@ -995,7 +995,8 @@ class Simulation {
     if (this.#clientsAtWork > 0) return 'clients have no answer yet';
     if (this.#oracles.isDamaged) return 'no lists were made of the log since it was restored';
     const states = this.#projectors.map((projector) => this.#projectorState.get(projector));
-    if (states.filter((state) => state === 'live').length !== 1) return `projectors: ${states.join()}`;
+    const live = states.filter((state) => state === 'live').length;
+    if (live === 0 || (live > 1 && !this.mutant.lists?.leaseForTwo)) return `projectors: ${states.join()}`;
     // Before all else: an erasure waits for an event that cannot be read, and a rebuild for the erasure.
     if (this.options.strangeEvents) await this.#skipStrange(log, true);
     const { building } = await readRebuilds(log);
