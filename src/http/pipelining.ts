@@ -77,11 +77,7 @@ export class Pipelining {
 
   #beginNext(socket: Socket): void {
     const queue = this.#queues.get(socket) ?? [];
-    if (socket.writableEnded || socket.destroyed) {
-      this.#forget(socket);
-      return;
-    }
-    const next = queue.shift();
+    const next = socket.writableEnded || socket.destroyed ? undefined : queue.shift();
     if (!next) {
       this.#forget(socket);
       return;

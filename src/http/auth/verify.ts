@@ -7,6 +7,7 @@ import {
   type JWTVerifyResult,
 } from 'jose';
 import { LRUCache } from 'lru-cache';
+import { nextLoopTurn } from '../../runtime/event-loop.js';
 import { type AuthConfig } from '../../service/auth-config.js';
 import { InvalidToken } from './auth-error.js';
 import { type KeySet, KeysUnavailable, type PublicKeys } from './issuer-keys.js';
@@ -107,6 +108,7 @@ export class TokenVerifier {
     const known = this.known(token);
     if (known) return known;
     this.#misses += 1;
+    await nextLoopTurn(); // who makes tokens up holds up others by one of them at a time
     if (!isCanonical(token)) throw new InvalidToken('the token is malformed');
     const { payload, protectedHeader } = await this.#check(token, keys);
     // jose does not look at what its type says is a string.

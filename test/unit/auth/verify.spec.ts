@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test } from '@jest/globals';
 import { type AuthConfig } from '../../../src/service/auth-config.js';
 import { type Problem, sentence } from '../../../src/http/problem.js';
@@ -105,6 +106,17 @@ describe('a bad token is refused, and again when it comes again', () => {
     expect(one.known(bad[kind])).toBeUndefined();
     await refused(one.verify(bad[kind]), reason);
   });
+});
+
+test('made-up tokens are looked at one in a turn of the event loop, so that others are answered in between', async () => {
+  const unknown = await TokenMint.make('two');
+  const tokens = await Promise.all([1, 2, 3].map((number) => unknown.token({ sub: `stranger ${number}` })));
+  const one = verifier();
+  let turn = 0;
+  const refusedIn: number[] = [];
+  for (const token of tokens) void one.verify(token).catch(() => refusedIn.push(turn));
+  for (; refusedIn.length < tokens.length; turn += 1) await nextTurn();
+  expect(new Set(refusedIn).size).toBe(tokens.length);
 });
 
 describe('clocks may differ by 30 seconds', () => {
