@@ -171,7 +171,7 @@ describe('the main job: 149 houseplants', () => {
           if (status < 300) changes += 1;
         }
       })();
-      for (let round = 0; round < 20; round++) {
+      for (let round = 0; round < 20 || changes <= 20; round++) {
         const seen = (await pages(client, 10)).flat();
         expect(seen.filter((name) => staying.some((plant) => plant.name === name))).toEqual(
           staying.map(({ name }) => name),
@@ -180,7 +180,6 @@ describe('the main job: 149 houseplants', () => {
       }
       reading.abort();
       await changing;
-      expect(changes).toBeGreaterThan(20);
     });
   });
 });

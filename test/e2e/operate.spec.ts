@@ -40,7 +40,13 @@ describe('the commands of operators, beside a running service', () => {
     return { ...(JSON.parse(stdout) as Result), exit: status };
   };
 
-  const status = () => json<SystemStatus>('status');
+  /** Once everything has answered in its second. */
+  const status = async () => {
+    for (;;) {
+      const found = await json<SystemStatus>('status');
+      if (found.unanswered.length === 0) return found;
+    }
+  };
 
   /** Watches until it is so. The exit status is that of the last status, which may come after the Ctrl-C. */
   const statusOnce = async (so: (status: SystemStatus) => boolean): Promise<SystemStatus> => {
