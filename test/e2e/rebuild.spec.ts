@@ -2,35 +2,32 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type RebuildStep, REBUILD_STEPS } from '../../src/projection/supervisor.js';
 import { readRebuilds } from '../../src/commands/read-rebuilds.js';
+import { type PastOperation } from '../../src/operations/past-operations.js';
 import { violationsOf } from '../support/history.js';
 import { PlantsClient } from '../support/history-client.js';
 import { runHistory } from '../support/history-run.js';
 import { TestService } from '../support/service.js';
 
-/**
- * Asks the service for an operation, as an operator does; again while it refuses: what is over in the log as it is read
- * here is over for the service a sync later.
- */
-const ask = async (service: TestService, operation: 'rebuilds' | 'rollback'): Promise<void> => {
+const asOperator = async (service: TestService, path: string, method = 'POST'): Promise<Response> => {
   const token = await service.token('olga', 'plants:operate');
-  let status: number;
-  do
-    ({ status } = await fetch(`${service.url}/operations/${operation}`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${token}` },
-    }));
-  while (status === 409);
-  expect(status).toBe(202);
+  return fetch(`${service.url}/operations${path}`, { method, headers: { authorization: `Bearer ${token}` } });
+};
+
+const ask = async (service: TestService, operation: 'rebuilds' | 'rollback'): Promise<void> => {
+  expect((await asOperator(service, `/${operation}`)).status).toBe(202);
 };
 
 const stateOf = async (service: TestService) => readRebuilds(await service.log());
 
-/** Until the rebuild that was asked for is over. Looks as often as the event loop turns. */
+/**
+ * Until the rebuild that was asked for is over for the service, which reads no event before it is durable; others may
+ * (src/log/sqlite/log-reader.ts).
+ */
 const over = async (service: TestService): Promise<string | undefined> => {
   for (;;) {
-    const { building, last } = await stateOf(service);
-    if (!building) return last?.outcome;
-    await nextTurn();
+    const answer = await asOperator(service, '?limit=1', 'GET');
+    const [newest] = (await answer.json()) as PastOperation[];
+    if (newest?.outcome !== 'in_progress') return (await stateOf(service)).last?.outcome;
   }
 };
 
