@@ -25,25 +25,14 @@ import {
  * event does a refused command have a record; it stays refused then.
  */
 export class IdempotentCommands {
-  /** Commands in flight in this process, by key: a repetition waits for the same outcome. Across processes the log decides. */
-  readonly #inFlight = new Map<string, Promise<Changed>>();
-
   constructor(readonly dependencies: CommandDependencies) {}
 
   /** As `runCommand`; also throws DomainError `idempotency_key_reused` for a key of another command. */
   async run(owner: string, command: PlantCommand, context: CommandContext, key: string): Promise<Changed> {
     const stream = requestStream(owner, sha256(key));
     const fingerprint = fingerprintOf(command);
-    const name = `${stream} ${fingerprint}`;
-    const running = this.#inFlight.get(name);
-    if (running) return running;
-    const outcome = this.#run(stream, fingerprint, owner, command, context);
-    this.#inFlight.set(name, outcome);
-    try {
-      return await outcome;
-    } finally {
-      this.#inFlight.delete(name);
-    }
+    const run = (): Promise<Changed> => this.#run(stream, fingerprint, owner, command, context);
+    return this.dependencies.present?.inTurn(stream, run) ?? run();
   }
 
   async #run(

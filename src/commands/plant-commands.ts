@@ -21,6 +21,7 @@ import {
   type Position,
   type RecordedEvent,
 } from '../log/event-log.js';
+import { within } from '../runtime/deadline.js';
 import { execute, type Execution } from './execute.js';
 
 /** The actor of a command, and its context: metadata of its events. */
@@ -58,13 +59,34 @@ const ABSENT: PlantAt = { state: undefined, revision: undefined };
  * reads nothing; where another process has changed the plant since, the log refuses it, and it is decided again.
  */
 export class PresentPlants extends LRUCache<string, PlantAt> {
+  /** The last command of each stream that has one in flight. */
+  readonly #last = new Map<string, Promise<unknown>>();
+
   constructor() {
     super({ max: MAX_PRESENT });
+  }
+
+  /**
+   * Runs a command after those of the same stream that are in flight in this process, so that they lose no races to
+   * each other, each of which is decided again. None waits longer than a second: order is what the log keeps.
+   */
+  async inTurn<Result>(stream: string, command: () => Promise<Result>): Promise<Result> {
+    const before = this.#last.get(stream);
+    const running = before ? within(TURN_MS, before, tooManyRaces).then(command, command) : command();
+    this.#last.set(stream, running);
+    try {
+      return await running;
+    } finally {
+      if (this.#last.get(stream) === running) this.#last.delete(stream);
+    }
   }
 }
 
 /** Some megabytes. */
 const MAX_PRESENT = 10_000;
+
+/** The longest wait for the command before, in milliseconds. */
+const TURN_MS = 1_000;
 
 /** The result of a command: what it did to its plant, and where its last event stands. */
 export interface Changed extends PlantEffect, Appended {}
@@ -145,7 +167,7 @@ const change = async (
   const { log, now, present } = dependencies;
   let effect: PlantEffect = { id: command.id, plant: undefined };
   let count = 0;
-  const outcome = await execute<Plant | undefined, Changed>(log, stream, {
+  const execution: Execution<Plant | undefined, Changed> = {
     races: RACES,
     read: async (before) => {
       // An earlier try, whose outcome was unknown, may be what moved the stream: then it is right after what was
@@ -160,12 +182,16 @@ const change = async (
       return newEvents(events, context, now());
     },
     tooManyRaces,
-  });
-  const changed = { ...effect, ...outcome };
-  const { plant: state, revision } = changed;
-  if (state) present?.set(stream, { state, revision });
-  else present?.delete(stream);
-  return changed;
+  };
+  const run = async (): Promise<Changed> => {
+    const outcome = await execute(log, stream, execution);
+    const changed = { ...effect, ...outcome };
+    const { plant: state, revision } = changed;
+    if (state) present?.set(stream, { state, revision });
+    else present?.delete(stream);
+    return changed;
+  };
+  return present?.inTurn(stream, run) ?? run();
 };
 
 /** The result of a command, by its last event. */

@@ -255,6 +255,26 @@ describe('running a command', () => {
       expect(names).toHaveLength(40);
     });
 
+    it('loses no races within a process', async () => {
+      const owner = anOwner();
+      const faults = faulty();
+      const here = processAt(faults.port);
+      const runHere = (command: PlantCommand): Promise<string> =>
+        outcomeOf(runCommand(here, owner, command, contextOf()));
+      await runHere(createPlant(7));
+      const outcomes = await Promise.all([1, 2, 3].map(() => runHere(deletePlant(7))));
+      expect(outcomes).toEqual(['done', 'plant_not_found', 'plant_not_found']);
+      expect(faults.calls('append')).toBe(2);
+    });
+
+    it('goes on beside a command of the same process that never ends', async () => {
+      const owner = anOwner();
+      const here = processAt(faulty().next('append', () => new Promise(() => undefined)).port);
+      void runCommand(here, owner, createPlant(7, 'lost'), contextOf());
+      await runCommand(here, owner, createPlant(7, 'mine'), contextOf());
+      expect(await eventsOf(owner)).toMatchObject([{ data: { name: 'mine' } }]);
+    });
+
     it('of two at once, one wins', async () => {
       for (let round = 0; round < 10; round++) {
         const owner = anOwner();

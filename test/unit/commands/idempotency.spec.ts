@@ -13,6 +13,7 @@ import {
 } from '../../../src/log/event-log.js';
 import { ChangePlant, ChangePlantHandler } from '../../../src/commands/plants.js';
 import { IdempotentCommands } from '../../../src/commands/idempotency.js';
+import { PresentPlants } from '../../../src/commands/plant-commands.js';
 import { after, failing, failingAfterwards, Faults, none } from '../../support/domain-faults.js';
 import { anyCommand, known } from '../../support/domain-model.js';
 import { contextOf, noon, outcomeOf, run, Stores } from '../../support/domain-stores.js';
@@ -36,7 +37,12 @@ describe('a request that its client has named', () => {
   const anOwner = (): string => randomUUID();
   /** One process, as far as requests know: another one each time. */
   const process = (port = log): IdempotentCommands =>
-    new IdempotentCommands({ log: port, now: noon, skips: () => Promise.resolve(NO_SKIPS) });
+    new IdempotentCommands({
+      log: port,
+      now: noon,
+      skips: () => Promise.resolve(NO_SKIPS),
+      present: new PresentPlants(),
+    });
   const send = (at: IdempotentCommands, owner: string, command: PlantCommand, key = KEY): Promise<Appended> =>
     at.run(owner, command, contextOf(), key);
   const typesOf = async (owner: string): Promise<string[]> =>
