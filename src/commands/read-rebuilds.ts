@@ -53,12 +53,7 @@ export const readSkipDecisions = async (
     else {
       const { data } = event as EventSkipped; // the codec refuses any other event in that stream
       const { actor } = stored.metadata as Partial<EventMetadata>;
-      decisions.push({
-        position: stored.position,
-        data,
-        by: actor?.sub ?? '',
-        at: decidedAt(stored),
-      });
+      decisions.push({ position: stored.position, data, by: actor?.sub ?? '', at: decidedAt(stored) });
       names.add(eventKey(data));
     }
   }

@@ -146,22 +146,12 @@ const evolve = (state: Rebuilds, stored: RecordedEvent, event: RebuildEvent): Re
     case 'RebuildRequested': {
       const { rebuild, rate, unskip } = event.data;
       const skipsAfter = unskip ? stored.position : state.skipsAfter;
-      return {
-        ...next,
-        building: {
-          ...{ rebuild, rate, requestedAt: at, skipsAfter },
-          generation: undefined,
-        },
-      };
+      return { ...next, building: { rebuild, rate, requestedAt: at, skipsAfter, generation: undefined } };
     }
-    case 'RebuildStarted':
-      return {
-        ...next,
-        building: state.building && {
-          ...state.building,
-          generation: event.data.generation as Generation,
-        },
-      };
+    case 'RebuildStarted': {
+      const generation = event.data.generation as Generation;
+      return { ...next, building: state.building && { ...state.building, generation } };
+    }
     case 'RebuildPromoted': {
       const { rebuild, generation, replaced } = event.data;
       return {

@@ -122,13 +122,10 @@ export const eventOf = (
   recorded: readonly RecordedEvent[],
 ): OperationEvent | undefined => {
   if (commandId === undefined) return undefined;
-  for (const stored of recorded) {
-    const { causationId } = (stored.metadata ?? {}) as Partial<EventMetadata>;
-    if (causationId !== commandId) continue;
-    const event = readOperation(stored);
-    if (!(event instanceof EventRefused)) return event;
-  }
-  return undefined;
+  return recorded
+    .filter(({ metadata }) => (metadata as Partial<EventMetadata> | null)?.causationId === commandId)
+    .map(readOperation)
+    .find((event): event is OperationEvent => !(event instanceof EventRefused));
 };
 
 /** Requests a rebuild. Throws what `run` throws. */

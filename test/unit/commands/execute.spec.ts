@@ -44,6 +44,11 @@ describe('running a command', () => {
   const at = (port: EventLog) => ({ log: port, now: noon, skips: () => readSkipsInForce(port) });
   /** As a process of its own, which knows the plants that it has left present. */
   const processAt = (port: EventLog) => ({ ...at(port), present: new PresentPlants() });
+  const runningAt = (port: EventLog, owner: string) => {
+    const here = processAt(port);
+    return (command: PlantCommand): Promise<string> =>
+      outcomeOf(runCommand(here, owner, command, contextOf()));
+  };
   const eventsOf = (owner: string, id = 7): Promise<RecordedEvent[]> =>
     log.readStream(plantStream(owner, id));
   const typesOf = async (owner: string): Promise<string[]> => (await eventsOf(owner)).map(({ type }) => type);
@@ -107,9 +112,7 @@ describe('running a command', () => {
   it('deletes without reading what the same process has left present, and never refuses by what it remembers', async () => {
     const owner = anOwner();
     const { faults, stated } = stating();
-    const here = processAt(faults.port);
-    const runHere = (command: PlantCommand): Promise<string> =>
-      outcomeOf(runCommand(here, owner, command, contextOf()));
+    const runHere = runningAt(faults.port, owner);
     expect(await runHere(createPlant(7))).toBe('done');
     expect(await runHere(deletePlant(7))).toBe('done');
     expect(stated).toEqual(['none', 0n]);
@@ -258,9 +261,7 @@ describe('running a command', () => {
     it('loses no races within a process', async () => {
       const owner = anOwner();
       const faults = faulty();
-      const here = processAt(faults.port);
-      const runHere = (command: PlantCommand): Promise<string> =>
-        outcomeOf(runCommand(here, owner, command, contextOf()));
+      const runHere = runningAt(faults.port, owner);
       await runHere(createPlant(7));
       const outcomes = await Promise.all([1, 2, 3].map(() => runHere(deletePlant(7))));
       expect(outcomes).toEqual(['done', 'plant_not_found', 'plant_not_found']);
@@ -269,23 +270,10 @@ describe('running a command', () => {
 
     it('goes on beside a command of the same process that never ends', async () => {
       const owner = anOwner();
-      const here = processAt(faulty().next('append', () => new Promise(() => undefined)).port);
-      void runCommand(here, owner, createPlant(7, 'lost'), contextOf());
-      await runCommand(here, owner, createPlant(7, 'mine'), contextOf());
+      const runHere = runningAt(faulty().next('append', () => new Promise(() => undefined)).port, owner);
+      void runHere(createPlant(7, 'lost'));
+      expect(await runHere(createPlant(7, 'mine'))).toBe('done');
       expect(await eventsOf(owner)).toMatchObject([{ data: { name: 'mine' } }]);
-    });
-
-    it('of two at once, one wins', async () => {
-      for (let round = 0; round < 10; round++) {
-        const owner = anOwner();
-        const outcomes = await Promise.all(
-          [log, other, log, other].map((each, i) =>
-            outcomeOf(run(each, owner, createPlant(7, `plant ${i}`))),
-          ),
-        );
-        expect(outcomes.sort()).toEqual(['done', 'plant_exists', 'plant_exists', 'plant_exists']);
-        expect(await typesOf(owner)).toEqual(['PlantCreated']);
-      }
     });
 
     it('all get what the five-line model says, in the order of the log', async () => {
