@@ -1,19 +1,15 @@
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
-import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { freePorts } from './free-ports.js';
 import { temporaryFolder } from './temporary-folder.js';
 
 const run = promisify(execFile);
 
 /** Until a server answers: it takes 50 milliseconds, on a busy machine a second. */
 const START_MS = 60_000;
-
-/** The port of a cluster's own traffic is this much above the port of its clients, in every version. */
-const BUS_OFFSET = 10_000;
 
 /** Needed on the PATH. Their versions belong together: both come with one package. */
 const PROGRAMS = ['redis-server', 'redis-cli'] as const;
@@ -50,33 +46,6 @@ export const ensureRedis = (): void => {
   }
   const missing = missingProgram();
   if (missing !== undefined) throw new Error(`There is still no ${missing} on the PATH: ${advice}`);
-};
-
-/**
- * Ports that nothing listens on, neither on them nor on the cluster's port that belongs to each. They are below those
- * that the system gives to others, who would take them while a server restarts.
- */
-const freePorts = async (count: number): Promise<number[]> => {
-  const ports = new Set<number>();
-  while (ports.size < count) {
-    const port = await tryPort(randomInt(10_000, 32_000 - BUS_OFFSET));
-    if (port !== undefined && (await tryPort(port + BUS_OFFSET)) !== undefined) ports.add(port);
-  }
-  return [...ports];
-};
-
-const tryPort = async (wanted: number): Promise<number | undefined> => {
-  const server = createServer();
-  try {
-    server.listen(wanted, '127.0.0.1');
-    await once(server, 'listening');
-    const { port } = server.address() as { port: number };
-    server.close();
-    await once(server, 'close');
-    return port;
-  } catch {
-    return undefined;
-  }
 };
 
 /** Asks again until it is so; throws `what` when it is not in time. */

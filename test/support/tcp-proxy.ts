@@ -1,5 +1,6 @@
 import { once } from 'node:events';
-import { type AddressInfo, createConnection, createServer, type Server, type Socket } from 'node:net';
+import { createConnection, createServer, type Server, type Socket } from 'node:net';
+import { freePorts } from './free-ports.js';
 
 /** A client's connection, and the one to the target that belongs to it: none yet if it came while frozen. */
 interface Link {
@@ -36,8 +37,9 @@ export class TcpProxy {
   /** Starts a proxy that listens on `port`, on any free one without it. The target need not be there yet. */
   static async start(targetHost: string, targetPort: number, { port = 0 } = {}): Promise<TcpProxy> {
     const proxy = new TcpProxy(targetHost, targetPort);
-    await proxy.#listen(port);
-    proxy.port = proxy.#address().port;
+    const [free = 0] = port ? [port] : await freePorts(1); // nobody takes it while the proxy refuses
+    proxy.port = free;
+    await proxy.#listen(free);
     return proxy;
   }
 
@@ -112,10 +114,6 @@ export class TcpProxy {
     const listening = once(this.#server, 'listening');
     this.#server.listen(port, '127.0.0.1');
     await listening;
-  }
-
-  #address(): AddressInfo {
-    return this.#server.address() as AddressInfo;
   }
 }
 

@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
-import { once } from 'node:events';
-import { createServer } from 'node:net';
+import { freePorts } from '../../support/free-ports.js';
 import { Haproxy, hasHaproxy } from '../../support/haproxy.js';
 import { LoadClient, type Way } from '../../support/plants-load.js';
 import { ReadyBalancer } from '../../support/ready-balancer.js';
@@ -110,20 +109,3 @@ const summary = (failures: readonly string[]): Record<string, number> => {
   }
   return counts;
 };
-
-/** Ports that nothing listens on, and that this machine gives to no connection by itself, so that they stay free. */
-async function freePorts(count: number): Promise<number[]> {
-  const ports: number[] = [];
-  while (ports.length < count) {
-    const port = 20_000 + Math.floor(Math.random() * 12_000);
-    const server = createServer().listen(port, '127.0.0.1');
-    try {
-      await once(server, 'listening');
-      ports.push(port);
-    } catch {
-      // in use: another one
-    }
-    if (server.listening) await once(server.close(), 'close');
-  }
-  return ports;
-}

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { freePorts } from '../free-ports.js';
 
 /** One client's connection and what leads from it to the server behind. */
 interface Passage {
@@ -49,7 +50,8 @@ export class Door {
           this.#let(outside, first.toString('latin1', 0, 4) === 'GET ' ? web : to);
         });
     });
-    server.listen(port, '127.0.0.1');
+    const [wanted] = port ? [port] : await freePorts(1); // nobody takes it while this server is away
+    server.listen(wanted, '127.0.0.1');
     await once(server, 'listening');
     this.#server = server;
     return (server.address() as AddressInfo).port;
