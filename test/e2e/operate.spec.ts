@@ -147,7 +147,7 @@ describe('the commands of operators, beside a running service', () => {
     (STORES === 'servers' ? it : it.skip)('asks stores again that were away when it began', async () => {
       const { EVENT_LOG: log = '', READ_MODEL: lists = '' } = service.env;
       const [toLog, toLists] = await Promise.all(
-        [log, lists].map(async (url) => TcpProxy.start(new URL(url).hostname, Number(new URL(url).port))),
+        [log, lists].map(async (url) => TcpProxy.start(Number(new URL(url).port))),
       );
       if (!toLog || !toLists) throw new Error('there are two stores');
       const through = (url: string, { port }: TcpProxy) => url.replace(/:\d+(?=[/?]|$)/, `:${port}`);
@@ -169,7 +169,7 @@ describe('the commands of operators, beside a running service', () => {
       }
       await watching.ended();
       expect([seen.has(2), seen.has(0)]).toEqual([true, true]);
-      for (const proxy of [toLog, toLists]) await proxy.close();
+      for (const proxy of [toLog, toLists]) await proxy.refuse();
     });
 
     (TERMINALS ? it : it.skip)('repaints in place on a terminal', async () => {

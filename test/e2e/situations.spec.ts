@@ -118,7 +118,7 @@ describe('a service elsewhere whose connections break', () => {
     folder = temporaryFolder();
     const http = new HttpClient(service);
     for (let id = 1; id <= 300; id++) await http.create({ id, name: `plant ${id}`, tag: 'x'.repeat(200) });
-    proxy = await TcpProxy.start('127.0.0.1', service.port);
+    proxy = await TcpProxy.start(service.port);
     env = {
       PLANTS_URL: `http://127.0.0.1:${proxy.port}`,
       PLANTS_TOKEN: await service.token('olga', 'plants:operate'),
@@ -128,7 +128,7 @@ describe('a service elsewhere whose connections break', () => {
     CliProcess.killAll();
   });
   afterAll(async () => {
-    await proxy.close();
+    await proxy.refuse();
     await service.remove();
   });
 

@@ -189,7 +189,7 @@ export class Chaos implements Stage {
     for (const { service, links } of [...this.projectors, ...this.apis].reverse()) {
       for (const link of links) link.thaw();
       await service.remove();
-      for (const link of links) await link.close();
+      for (const link of links) await link.refuse();
     }
     await this.redis.stop();
     await this.log.end();
@@ -363,13 +363,13 @@ const node = async (
   redis: RedisServer,
   settings: Readonly<Record<string, string>>,
 ): Promise<Node> => {
-  const redisLink = await TcpProxy.start('127.0.0.1', redis.port);
+  const redisLink = await TcpProxy.start(redis.port);
   const links = [redisLink];
   let eventLog = log;
   // The client of a cluster goes to the addresses that its members name.
   if (!log.includes(',')) {
     const to = new URL(log);
-    const logLink = await TcpProxy.start(to.hostname, Number(to.port));
+    const logLink = await TcpProxy.start(Number(to.port));
     links.push(logLink);
     to.host = `127.0.0.1:${logLink.port}`;
     eventLog = to.href;

@@ -8,6 +8,9 @@ interface Link {
   target?: Socket;
 }
 
+/** The port on 127.0.0.1 that a connection leads to: one for all, or by what the client says first. */
+export type Target = number | ((first: Buffer) => number);
+
 /**
  * A TCP proxy on 127.0.0.1 that breaks connections on demand. It hands on bytes, ends of one direction and resets, as
  * they come. It has no timer: everything happens when a method is called.
@@ -18,11 +21,13 @@ export class TcpProxy {
   #frozen = false;
 
   private constructor(
-    private readonly targetHost: string,
-    private readonly targetPort: number,
+    /** The same again after `refuse` and `accept`. */
+    readonly port: number,
+    /** Where the connections that come from now on lead to. */
+    public target: Target,
   ) {
     // Nothing is read before the other side is connected, and an end of one direction leaves the other open.
-    this.#server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (client) => {
+    this.#server = createServer({ allowHalfOpen: true, pauseOnConnect: true, noDelay: true }, (client) => {
       const link: Link = { client };
       this.#links.add(link);
       client.once('close', () => this.#links.delete(link));
@@ -35,20 +40,22 @@ export class TcpProxy {
   }
 
   /** Starts a proxy that listens on `port`, on any free one without it. The target need not be there yet. */
-  static async start(targetHost: string, targetPort: number, { port = 0 } = {}): Promise<TcpProxy> {
-    const proxy = new TcpProxy(targetHost, targetPort);
+  static async start(target: Target, { port }: { port?: number | undefined } = {}): Promise<TcpProxy> {
     const [free = 0] = port ? [port] : await freePorts(1); // nobody takes it while the proxy refuses
-    proxy.port = free;
-    await proxy.#listen(free);
+    const proxy = new TcpProxy(free, target);
+    await proxy.accept();
     return proxy;
   }
 
-  /** The same again after `refuse` and `accept`. */
-  port = 0;
+  /** The clients' connections that are open. */
+  get open(): number {
+    return this.#links.size;
+  }
 
-  /** Resets every connection, on both sides. New ones work. */
-  cut(): void {
+  /** Resets connections, on both sides: all, or the one that the target knows by this port. New ones work. */
+  cut(targetsPort?: number): void {
     for (const { client, target } of this.#links) {
+      if (targetsPort !== undefined && target?.localPort !== targetsPort) continue;
       reset(client);
       if (target) reset(target);
     }
@@ -64,7 +71,10 @@ export class TcpProxy {
 
   /** Accepts connections again, on the same port. Nothing happens while it does. */
   async accept(): Promise<void> {
-    if (!this.#server.listening) await this.#listen(this.port);
+    if (this.#server.listening) return;
+    const listening = once(this.#server, 'listening');
+    this.#server.listen(this.port, '127.0.0.1');
+    await listening;
   }
 
   /**
@@ -89,31 +99,32 @@ export class TcpProxy {
       else this.#connect(link);
   }
 
-  /** Resets every connection and stops listening. May be called twice. */
-  async close(): Promise<void> {
-    await this.refuse();
-  }
-
   #connect(link: Link): void {
     const { client } = link;
-    const target = createConnection({
-      host: this.targetHost,
-      port: this.targetPort,
-      allowHalfOpen: true,
-      noDelay: true,
+    if (typeof this.target === 'number') {
+      this.#connectTo(this.target, link);
+      return;
+    }
+    const choose = this.target;
+    client.once('readable', () => {
+      const first = client.read() as Buffer | null;
+      if (!first) {
+        client.destroy();
+        return;
+      }
+      client.unshift(first);
+      this.#connectTo(choose(first), link);
     });
+  }
+
+  #connectTo(port: number, link: Link): void {
+    const { client } = link;
+    const target = createConnection({ host: '127.0.0.1', port, allowHalfOpen: true, noDelay: true });
     link.target = target;
-    client.setNoDelay(true);
     target.on('error', () => {
       reset(client);
     });
-    flow(client, target);
-  }
-
-  async #listen(port: number): Promise<void> {
-    const listening = once(this.#server, 'listening');
-    this.#server.listen(port, '127.0.0.1');
-    await listening;
+    if (!this.#frozen) flow(client, target);
   }
 }
 

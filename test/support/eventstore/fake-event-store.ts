@@ -10,9 +10,9 @@ import features from '@eventstore/db-client/generated/serverfeatures_pb.js';
 import { ServerFeaturesService } from '@eventstore/db-client/generated/serverfeatures_grpc_pb.js';
 import shared from '@eventstore/db-client/generated/shared_pb.js';
 import { type sendUnaryData, Server, ServerCredentials } from '@grpc/grpc-js';
-import { Door } from './door.js';
 import { accessDenied, type Failure, notLeader, notReady, unauthenticated } from './failure.js';
 import { Faults, type Held, type Hold, type Loss, type Method } from './faults.js';
+import { TcpProxy } from '../tcp-proxy.js';
 import { EventStore, type StoredEvent } from './store.js';
 import { type AnyCall, begin, type Ending, Streams, StreamsDefinition } from './streams-service.js';
 
@@ -64,20 +64,19 @@ export class FakeEventStore {
   readonly store: EventStore;
   readonly #options: FakeOptions;
   readonly #faults = new Faults();
-  readonly #door = new Door();
+  readonly #proxy: TcpProxy;
   readonly #instanceId = randomUUID();
   readonly #streams: Streams;
   #server: Server | undefined;
   #web: WebServer | undefined;
   #scavenges = 0;
-  #port: number;
   /** The cluster that it is a member of, where it is one. */
   cluster: FakeCluster | undefined;
 
-  private constructor(options: FakeOptions, store: EventStore) {
+  private constructor(options: FakeOptions, store: EventStore, proxy: TcpProxy) {
     this.store = store;
     this.#options = options;
-    this.#port = options.port ?? 0;
+    this.#proxy = proxy;
     this.#streams = new Streams({
       store,
       faults: this.#faults,
@@ -85,20 +84,20 @@ export class FakeEventStore {
       liveBuffer: options.liveBuffer ?? Infinity,
       refuses: (call) => this.#refuses(call),
       cut: (call) => {
-        this.#door.cut(Number(call.getPeer().split(':').at(-1)));
+        this.#proxy.cut(Number(call.getPeer().split(':').at(-1)));
       },
     });
   }
 
   /** Starts a server that answers. Members of one cluster share a store. */
   static async start(options: FakeOptions = {}, store = new EventStore()): Promise<FakeEventStore> {
-    const fake = new FakeEventStore(options, store);
+    const fake = new FakeEventStore(options, store, await TcpProxy.start(0, options));
     await fake.restart();
     return fake;
   }
 
   get port(): number {
-    return this.#port;
+    return this.#proxy.port;
   }
 
   get running(): boolean {
@@ -107,11 +106,11 @@ export class FakeEventStore {
 
   /** The connection string, without credentials. */
   get url(): string {
-    return `esdb://127.0.0.1:${this.#port}?tls=${this.#options.tls !== undefined}`;
+    return `esdb://127.0.0.1:${this.port}?tls=${this.#options.tls !== undefined}`;
   }
 
   get connectionsOpen(): number {
-    return this.#door.open;
+    return this.#proxy.open;
   }
 
   get subscriptionsOpen(): number {
@@ -129,7 +128,8 @@ export class FakeEventStore {
 
   /** Cuts all connections and refuses new ones; the events stay. */
   async stop(): Promise<void> {
-    await this.#door.close();
+    await this.#proxy.refuse();
+    this.#proxy.thaw();
     this.#server?.forceShutdown();
     this.#server = undefined;
     this.#web?.close();
@@ -155,7 +155,10 @@ export class FakeEventStore {
     this.#web = createServer(this.#answerWeb.bind(this)).listen(0, '127.0.0.1');
     await once(this.#web, 'listening');
     const { port } = this.#web.address() as AddressInfo;
-    this.#port = await this.#door.listen(this.#port, inside, this.#options.tls ? inside : port);
+    // HTTP/2 begins with "PRI * HTTP/2.0".
+    const isWeb = (first: Buffer): boolean => first.toString('latin1', 0, 4) === 'GET ';
+    this.#proxy.target = this.#options.tls ? inside : (first) => (isWeb(first) ? port : inside);
+    await this.#proxy.accept();
   }
 
   /** The next calls of the method fail so; an append that fails has written nothing. */
@@ -175,16 +178,16 @@ export class FakeEventStore {
 
   /** No byte passes any more in either direction, while all connections stay. */
   freeze(): void {
-    this.#door.freeze();
+    this.#proxy.freeze();
   }
 
   thaw(): void {
-    this.#door.thaw();
+    this.#proxy.thaw();
   }
 
   /** Cuts all connections; clients may come back at once. */
   cutConnections(): void {
-    this.#door.cut();
+    this.#proxy.cut();
   }
 
   cutSubscriptions(how: Ending): void {
@@ -272,7 +275,7 @@ export class FakeEventStore {
       .setTimeStamp((BigInt(Date.now()) * 10_000n).toString())
       .setState(leader === this ? LEADER : leader ? FOLLOWER : UNKNOWN)
       .setIsAlive(this.running)
-      .setHttpEndPoint(new gossip.EndPoint().setAddress('127.0.0.1').setPort(this.#port));
+      .setHttpEndPoint(new gossip.EndPoint().setAddress('127.0.0.1').setPort(this.port));
   }
 
   #features(_call: unknown, answer: sendUnaryData<features.SupportedMethods>): void {
