@@ -12,8 +12,8 @@ import { type PlantedFault, PLANTED_FAULTS, whilePlanted } from './mutants.js';
  */
 
 const build = join(dirname(fileURLToPath(import.meta.url)), '../../..');
-const most = process.env.MUTANT_SEEDS ?? '10000';
-const seconds = process.env.MUTANT_SECONDS ?? '120';
+/** In so many worlds each fault is looked for. */
+const most = process.env.MUTANT_WORLDS ?? '1000';
 
 interface Found {
   readonly seed: number;
@@ -34,9 +34,9 @@ const search = async (fault: PlantedFault, copy: string): Promise<Found> => {
         recursive: true,
         filter: (path) => !path.endsWith('.map'),
       });
-  const found = await whilePlanted(fault, copy, () => run(at, fault.name, most, seconds));
+  const found = await whilePlanted(fault, copy, () => run(at, fault.name, most));
   if (found.rule === undefined) return found;
-  const { rule } = await run(build, 'no fault', '1', seconds, found.seed);
+  const { rule } = await run(build, 'no fault', '1', found.seed);
   return { ...found, isBrokenAnyway: rule !== undefined };
 };
 
