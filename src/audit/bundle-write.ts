@@ -14,6 +14,7 @@ import {
 } from '../transparency/bundle-format.js';
 import { type Checkpoint, parseCheckpoint } from '../transparency/checkpoint.js';
 import { readRecorded, type Recorded } from './checkpoint-record.js';
+import { withCosignatures } from './cosigned-notes.js';
 import { notesInFile } from './signed-state.js';
 import { knownPosition } from '../history/read.js';
 import { ErasedEvents, hashInTree } from '../transparency/erased-events.js';
@@ -61,8 +62,6 @@ export interface BundleQuestion {
    * but names the first event that differs from an older bundle. Not with an owner.
    */
   readonly altered?: boolean;
-  /** The lines of cosignatures that are known of a note, to be put below it. */
-  readonly cosignatures?: (note: string) => string;
 }
 
 export interface Bundled {
@@ -91,7 +90,7 @@ export class ExportRefused extends Error {
 export async function* bundleOf(
   log: EventLog,
   store: TreeStore,
-  { from: asked, owner, altered = false, cosignatures = () => '' }: BundleQuestion,
+  { from: asked, owner, altered = false }: BundleQuestion,
   onProgress: (events: number, total: number) => void,
   signal: AbortSignal,
 ): AsyncGenerator<string, Bundled, undefined> {
@@ -105,7 +104,7 @@ export async function* bundleOf(
   const { size } = checkpoint;
   const tree = new StoredNodes(store, size);
   const from = await firstIndex(log, store, asked, size);
-  const bundle = { ...notesInFile(signed, note + cosignatures(note)), from };
+  const bundle = { ...notesInFile(signed, await withCosignatures(store, note)), from };
   const before = owner === undefined ? await tree.subtreesBefore(from) : undefined;
   const running = before && new GrowingTree({ size: from, hashes: Buffer.concat(before) });
   const owned =

@@ -1,5 +1,3 @@
-import { readFileSync } from 'node:fs';
-import { replaceFile } from '../runtime/new-file.js';
 import { parseCheckpoint } from '../transparency/checkpoint.js';
 import {
   type Cosignature,
@@ -7,15 +5,18 @@ import {
   lackOf,
   leastOf,
   type Quorum,
+  readyFor,
 } from '../transparency/cosignature.js';
 import {
   formatSignature,
+  keyName,
   NoteRefused,
   parseNote,
   type VerifierKey,
   verifyNote,
 } from '../transparency/note.js';
 import { orElse } from '../transparency/refused.js';
+import { type TreeStore } from './tree-store.js';
 
 /** A checkpoint with the cosignatures of known witnesses. */
 export interface CosignedCheckpoint {
@@ -25,34 +26,6 @@ export interface CosignedCheckpoint {
   readonly by: readonly Cosignature[];
 }
 
-/** A file that is read, and replaced, as a whole. */
-export interface TextFile {
-  /** Empty where the file cannot be read. */
-  readonly read: () => string;
-  /** Throws an error of the file system. */
-  readonly replace: (text: string) => void;
-}
-
-export const textFile = (path: string): TextFile => ({
-  read: () => textOf(path),
-  replace: (text) => {
-    replaceFile(path, text);
-  },
-});
-
-/** Content of the file. */
-interface Stored {
-  /** Cosigned notes. */
-  readonly notes: readonly string[];
-  /** True if enough witnesses answer, so that waiting for them makes sense. */
-  readonly expected: boolean;
-}
-
-interface Verified {
-  readonly checkpoints: readonly CosignedCheckpoint[];
-  readonly expected: boolean;
-}
-
 /**
  * Checkpoints that are kept without enough cosignatures: a slow witness cosigns one that is some seconds old, and one is
  * signed each second at most.
@@ -60,33 +33,47 @@ interface Verified {
 const MAX_NOTES = 16;
 
 /**
- * The checkpoints that witnesses have cosigned, in a file that all processes of a DATA_DIR share: the last ones, from the
- * last with enough cosignatures on. What is lost of it is asked for again.
+ * The checkpoints that witnesses have cosigned, in the store of the tree: the last ones, from the last with enough
+ * cosignatures on. What is lost of them is asked for again. All methods throw what the store throws.
  */
 export class CosignedNotes {
-  #read = '';
-  #stored: Verified = NOTHING;
+  /** What was verified of each stored line: one cosignature, or none. */
+  #verified: ReadonlyMap<string, readonly CosignedCheckpoint[]> = new Map();
 
   constructor(
-    private readonly file: TextFile,
+    private readonly store: Pick<TreeStore, 'cosignatures' | 'cosign'>,
     /** The keys of the witnesses. */
     private readonly keys: readonly VerifierKey[],
     /** How many of them, or which, are enough. */
     private readonly quorum: number | Quorum,
     /** The keys of the log. */
     private readonly logKeys: readonly VerifierKey[],
-    /** Runs work that no other process with this file does meanwhile: each change is made to what is there then. */
-    private readonly exclusively: <T>(work: () => T) => T,
+    /** True for the name and id of the key of a witness that does not cosign at present. */
+    private readonly isFailing: (witness: string) => boolean = () => false,
   ) {}
 
-  /** From the last with enough cosignatures on, in order of size. */
-  checkpoints(): readonly CosignedCheckpoint[] {
-    return this.#refreshed().checkpoints;
+  /** From the last with enough cosignatures on, in order of size. What cannot be read or verified is left out. */
+  async checkpoints(): Promise<readonly CosignedCheckpoint[]> {
+    await readyFor(this.keys);
+    const stored = await this.store.cosignatures();
+    const before = this.#verified;
+    this.#verified = new Map(
+      stored
+        .map(({ note, line }) => note + line)
+        .map((note) => [note, before.get(note) ?? this.#verify(note)]),
+    );
+    const found = new Map<number, CosignedCheckpoint>();
+    for (const { size, note, by } of [...this.#verified.values()].flat()) {
+      const known = found.get(size) ?? { size, note, by: [] };
+      const added = by.filter(({ key }) => !known.by.some((other) => other.key === key));
+      found.set(size, { size, note: withLines(known.note, added), by: [...known.by, ...added] });
+    }
+    return [...found.values()];
   }
 
   /** The last with enough cosignatures. */
-  witnessed(): CosignedCheckpoint | undefined {
-    return this.checkpoints().findLast(({ by }) => this.areEnough(by));
+  async witnessed(): Promise<CosignedCheckpoint | undefined> {
+    return (await this.checkpoints()).findLast(({ by }) => this.areEnough(by));
   }
 
   /** The least number of witnesses that are enough. */
@@ -102,102 +89,59 @@ export class CosignedNotes {
 
   /** True if enough witnesses answer, so that waiting for them makes sense. */
   get expected(): boolean {
-    return this.#refreshed().expected;
+    return this.areEnough(this.keys.filter((key) => !this.isFailing(keyName(key))).map((key) => ({ key })));
   }
 
   /** A signed note with the cosignatures that are known of it. */
-  cosigned(note: string): CosignedCheckpoint {
+  async cosigned(note: string): Promise<CosignedCheckpoint> {
     const { text } = parseNote(note);
-    const by = this.checkpoints().find((one) => parseNote(one.note).text === text)?.by ?? [];
-    return { size: parseCheckpoint(text).size, note: note + by.map(({ line }) => line).join(''), by };
+    const by = (await this.checkpoints()).find((one) => parseNote(one.note).text === text)?.by ?? [];
+    return { size: parseCheckpoint(text).size, note: withLines(note, by), by };
   }
 
-  /** Adds a verified cosignature of a signed note. Throws an error of the file system, or of the lock. */
-  add(note: string, cosignature: Cosignature): void {
-    this.exclusively(() => {
-      this.#add(note, cosignature);
-    });
+  /** Adds a verified cosignature of a stored checkpoint, unless a later one has enough of them. */
+  async add(size: number, cosignature: Cosignature): Promise<void> {
+    const all = await this.checkpoints();
+    const last = all.findLast(({ by }) => this.areEnough(by))?.size ?? -1;
+    if (size < last) return;
+    const by = all.find((one) => one.size === size)?.by ?? [];
+    const enough = this.areEnough([...by, cosignature]) ? size : last;
+    const others = all.map((one) => one.size).filter((one) => one !== size);
+    const isOld = (one: number, index: number): boolean => one > enough && index <= others.length - MAX_NOTES;
+    const forgotten = others.filter((one, index) => one < enough || isOld(one, index));
+    await this.store.cosign(size, cosignature.line, forgotten);
   }
 
-  #add(note: string, cosignature: Cosignature): void {
-    const known = this.cosigned(note);
-    if (known.by.some(({ key }) => key === cosignature.key)) return;
-    const added = { ...known, note: known.note + cosignature.line, by: [...known.by, cosignature] };
-    const all = [...this.checkpoints().filter(({ size }) => size !== added.size), added]
-      .sort((one, other) => one.size - other.size)
-      .slice(-MAX_NOTES);
-    const enough = all.findLastIndex(({ by }) => this.areEnough(by));
-    // The last with enough stays, however many came after it.
-    const before = this.witnessed();
-    const kept = enough >= 0 ? all.slice(enough) : [...(before ? [before] : []), ...all];
-    this.#write(kept, this.expected);
-  }
-
-  /** Stores whether enough witnesses answer. Throws as `add`. */
-  expect(expected: boolean): void {
-    if (expected === this.expected) return;
-    this.exclusively(() => {
-      this.#write(this.checkpoints(), expected);
-    });
-  }
-
-  #write(checkpoints: readonly CosignedCheckpoint[], expected: boolean): void {
-    const stored: Stored = { notes: checkpoints.map(({ note }) => note), expected };
-    this.file.replace(`${JSON.stringify(stored)}\n`);
-  }
-
-  /** The file as it is now: another process may have written it. */
-  #refreshed(): Verified {
-    const text = this.file.read();
-    if (text !== this.#read) {
-      this.#read = text;
-      this.#stored = this.#parsed(text);
-    }
-    return this.#stored;
-  }
-
-  /** Leaves out what cannot be read or verified. */
-  #parsed(text: string): Verified {
-    try {
-      const { notes, expected } = JSON.parse(text) as Stored;
-      return { checkpoints: notes.flatMap((note) => this.#verified(note)), expected };
-    } catch {
-      return NOTHING;
-    }
-  }
-
-  #verified(note: string): CosignedCheckpoint[] {
+  /** Gives the note as the log alone has signed it. */
+  #verify(note: string): readonly CosignedCheckpoint[] {
     const verify = (): CosignedCheckpoint[] => {
       const by = cosignaturesOf(note, this.keys);
       const { text, signatures } = verifyNote(note, this.logKeys);
-      const lines = [...signatures.map(formatSignature), ...by.map(({ line }) => line)];
-      return [{ size: parseCheckpoint(text).size, note: `${text}\n${lines.join('')}`, by }];
+      const signed = `${text}\n${signatures.map(formatSignature).join('')}`;
+      return [{ size: parseCheckpoint(text).size, note: signed, by }];
     };
     return orElse(verify, [NoteRefused], () => []);
   }
 }
 
-const NOTHING: Verified = { checkpoints: [], expected: true };
-
-const textOf = (file: string): string => {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch {
-    return '';
-  }
-};
+const withLines = (note: string, by: readonly Cosignature[]): string =>
+  note + by.map(({ line }) => line).join('');
 
 /**
- * The lines of cosignatures that this file holds of a note, whoever the witnesses are: whoever checks them has their
- * keys. None where the file cannot be read.
+ * A signed note with the cosignatures that are kept of it, whoever the witnesses are: whoever checks them has their keys.
+ * What is no line of a note is left out. Throws what the store throws.
  */
-export const keptCosignatures = (file: string, note: string): string => {
-  try {
-    const { notes } = JSON.parse(textOf(file)) as Stored;
-    const kept = notes.find((one) => one.startsWith(note)) ?? note;
-    parseNote(kept);
-    return kept.slice(note.length);
-  } catch {
-    return '';
-  }
+export const withCosignatures = async (
+  store: Pick<TreeStore, 'cosignatures'>,
+  note: string,
+): Promise<string> => {
+  const isLine = (line: string): boolean =>
+    orElse(
+      () => parseNote(note + line).signatures.length > 0,
+      [NoteRefused],
+      () => false,
+    );
+  const stored = await store.cosignatures();
+  const lines = stored.filter((one) => one.note === note).map(({ line }) => line);
+  return note + lines.filter(isLine).join('');
 };

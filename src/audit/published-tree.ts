@@ -114,7 +114,7 @@ export class PublishedTree {
   /** The last checkpoint that was signed, with the cosignatures that it has. Throws as `checkpoint`. */
   async cosignedCheckpoint(): Promise<PublishedCheckpoint> {
     const { size, note } = await this.checkpoint();
-    return this.cosigned?.cosigned(note) ?? { size, note };
+    return (await this.cosigned?.cosigned(note)) ?? { size, note };
   }
 
   /**
@@ -123,7 +123,7 @@ export class PublishedTree {
    */
   async checkpointFor(index: number, signal: AbortSignal): Promise<PublishedCheckpoint> {
     for (;;) {
-      const witnessed = this.cosigned?.witnessed();
+      const witnessed = await this.cosigned?.witnessed();
       if (witnessed && witnessed.size > index && (await this.#isOfThisTree(witnessed))) return witnessed;
       if (!this.cosigned?.expected || signal.aborted) return this.cosignedCheckpoint();
       await pause(LOOK_EVERY_MS, signal);
@@ -141,8 +141,8 @@ export class PublishedTree {
     const { cosigned } = this;
     if (!cosigned) return { size, note };
     for (;;) {
-      const known = cosigned.cosigned(note);
-      const isPassed = (cosigned.witnessed()?.size ?? 0) > size; // it may never be asked for
+      const known = await cosigned.cosigned(note);
+      const isPassed = ((await cosigned.witnessed())?.size ?? 0) > size; // it may never be asked for
       if (cosigned.areEnough(known.by) || isPassed || !cosigned.expected || signal.aborted) return known;
       await pause(LOOK_EVERY_MS, signal);
     }

@@ -84,6 +84,11 @@ export interface SignedCheckpoint {
   readonly signedAt: string;
 }
 
+/** A cosignature of a checkpoint, as a line of its note. */
+export interface StoredCosignature extends Pick<SignedCheckpoint, 'note'> {
+  readonly line: string;
+}
+
 /** The log differs from the tree, or the tree from what was signed. Stands until an operator lifts it. */
 export interface Alarm {
   /**
@@ -176,6 +181,15 @@ export abstract class TreeStore {
 
   /** The first checkpoint of this size or more: the oldest proof of a leaf. */
   abstract checkpointFrom(size: number): Promise<SignedCheckpoint | undefined>;
+
+  /** The cosignatures of checkpoints, in order of size. They are not verified: the store may have been altered. */
+  abstract cosignatures(): Promise<readonly StoredCosignature[]>;
+
+  /**
+   * Forgets the cosignatures of some checkpoints, then keeps the line of one of another, by its size. Need not be durable
+   * when it returns: what is lost is asked for again.
+   */
+  abstract cosign(size: number, line: string, forgotten: readonly number[]): Promise<void>;
 
   /** Raises an alarm. No effect where one stands: the first one counts. */
   abstract raise(alarm: Alarm): Promise<void>;

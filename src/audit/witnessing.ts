@@ -10,7 +10,7 @@ import {
   type WitnessReply,
   type WitnessTarget,
 } from './add-checkpoint.js';
-import { cosignaturesOf } from '../transparency/cosignature.js';
+import { type Cosignature, cosignaturesOf } from '../transparency/cosignature.js';
 import { type CosignedNotes } from './cosigned-notes.js';
 import { type ShownCheckpoints } from './shown-checkpoints.js';
 import { keyName } from '../transparency/note.js';
@@ -67,8 +67,8 @@ type Failure =
 /** One witness, and what is known of it. */
 interface WitnessClient {
   readonly target: WitnessTarget;
-  /** The size that it has cosigned last, as far as known. */
-  known: number;
+  /** The size that it has cosigned last, as far as known; undefined before the store was asked. */
+  known: number | undefined;
   status: WitnessStatus;
   failures: number;
 }
@@ -81,6 +81,8 @@ interface WitnessClient {
  */
 export class Witnessing {
   readonly #clients: readonly WitnessClient[];
+  /** The last size that enough of them have cosigned. */
+  #size: number | undefined;
   readonly #bell = new Bell();
 
   constructor(
@@ -91,27 +93,21 @@ export class Witnessing {
     private readonly options: WitnessingOptions,
   ) {
     this.#clients = targets.map((target) => {
-      const known = notes
-        .checkpoints()
-        .flatMap(({ size, by }) =>
-          by.filter(({ key: of }) => of === target.key).map(({ time }) => ({ size, time })),
-        )
-        .at(-1);
       const status = {
         witness: keyName(target.key),
         state: 'waiting' as const,
-        size: known?.size,
-        at: known && timeText(known.time),
+        size: undefined,
+        at: undefined,
         reason: undefined,
       };
-      return { target, known: known?.size ?? 0, status, failures: 0 };
+      return { target, known: undefined, status, failures: 0 };
     });
   }
 
   get status(): WitnessingStatus {
     return {
       required: this.notes.required,
-      size: this.notes.witnessed()?.size,
+      size: this.#size,
       witnesses: this.#clients.map(({ status }) => status),
     };
   }
@@ -144,10 +140,11 @@ export class Witnessing {
   /** Submits the last checkpoint, unless the witness has cosigned it. */
   async #step(client: WitnessClient, signal: AbortSignal): Promise<Failure | 'nothing new' | 'stopped'> {
     try {
+      await this.#recall(client);
       const latest = await this.store.latestCheckpoint();
       if (!latest || latest.size === 0) return 'nothing new';
-      if (this.notes.cosigned(latest.note).by.some(({ key }) => key === client.target.key))
-        return 'nothing new';
+      const { by } = await this.notes.cosigned(latest.note);
+      if (by.some(({ key }) => key === client.target.key)) return 'nothing new';
       return await this.#submit(client, latest, signal);
     } catch (error) {
       if (signal.aborted) return 'stopped';
@@ -157,9 +154,26 @@ export class Witnessing {
     }
   }
 
+  /** Finds in the store what the witness has cosigned last. */
+  async #recall(client: WitnessClient): Promise<void> {
+    this.#size = (await this.notes.witnessed())?.size;
+    if (client.known !== undefined) return;
+    client.known = 0;
+    for (const { size, by } of await this.notes.checkpoints()) {
+      const cosignature = by.find(({ key }) => key === client.target.key);
+      if (cosignature) this.#hasCosigned(client, size, cosignature);
+    }
+  }
+
+  #hasCosigned(client: WitnessClient, size: number, { time }: Cosignature): void {
+    client.known = size;
+    client.status = { ...client.status, size, at: timeText(time) };
+  }
+
   async #submit(client: WitnessClient, latest: SignedCheckpoint, signal: AbortSignal): Promise<Failure> {
     // It may have more than our tree: then it is asked which size that is.
-    let old = client.known > latest.size ? 0 : client.known;
+    const { known = 0 } = client;
+    let old = known > latest.size ? 0 : known;
     let reply = await this.#addCheckpoint(client, latest, old, signal);
     const size =
       reply.status === 409 && reply.type.startsWith(SIZE_TYPE) ? sizeIn(reply.body.trimEnd()) : undefined;
@@ -200,17 +214,13 @@ export class Witnessing {
     );
   }
 
-  #cosigned(client: WitnessClient, { size, note }: SignedCheckpoint, lines: string): Failure {
+  async #cosigned(client: WitnessClient, { size, note }: SignedCheckpoint, lines: string): Promise<Failure> {
     const [cosignature] = cosignaturesOf(note + lines, [client.target.key]);
     if (!cosignature) return { state: 'unreachable', reason: 'it answers without its cosignature' };
-    try {
-      this.notes.add(note, cosignature);
-    } catch (error) {
-      return { state: 'unreachable', reason: `its cosignature cannot be kept: ${oneLine(error)}` };
-    }
-    client.known = size;
+    await this.notes.add(size, cosignature);
+    this.#size = (await this.notes.witnessed())?.size;
     this.shown.agreed(client.target);
-    client.status = { ...client.status, size, at: timeText(cosignature.time) };
+    this.#hasCosigned(client, size, cosignature);
     return undefined;
   }
 
@@ -226,14 +236,6 @@ export class Witnessing {
     const before = client.status;
     client.status = { ...before, state: failure?.state ?? 'cosigns', reason: failure?.reason };
     if (before.state !== client.status.state) this.options.onState(client.status);
-    const answering = this.#clients.filter(
-      ({ status: { state } }) => state === 'waiting' || state === 'cosigns',
-    );
-    try {
-      this.notes.expect(this.notes.areEnough(answering.map(({ target }) => target)));
-    } catch {
-      // The next cosignature fails too, and says why.
-    }
     this.options.onProgress?.();
   }
 }

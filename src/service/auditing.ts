@@ -8,6 +8,7 @@ import { type Bell } from '../runtime/bell.js';
 import { isThere } from '../runtime/new-file.js';
 import { showErasures } from './metrics/tree.js';
 import { ListProofs } from '../audit/list-proofs.js';
+import { CosignedNotes } from '../audit/cosigned-notes.js';
 import { PublishedTree } from '../audit/published-tree.js';
 import { decorate } from '../log/decorate.js';
 import { type EventLog } from '../log/event-log.js';
@@ -15,7 +16,6 @@ import { type ReadModelStore } from '../lists/read-model-store.js';
 import { type Alarm, type TreeStore } from '../audit/tree-store.js';
 import { AuditorThread } from './auditor-thread.js';
 import { type Config } from './config.js';
-import { cosignedNotes } from './cosigned.js';
 import { now } from './now.js';
 import { type Resources } from './resources.js';
 
@@ -66,7 +66,14 @@ export const openTree = async (
   const recheckSoon = (): void => {
     auditor.recheckSoon();
   };
-  const notes = auditWitnesses && (await cosignedNotes(dataDir, auditWitnesses, key));
+  const isFailing = (name: string): boolean => {
+    const { witnesses = [] } = auditor.status.witnessing ?? {};
+    return witnesses.some(
+      ({ witness, state }) => witness === name && state !== 'waiting' && state !== 'cosigns',
+    );
+  };
+  const keys = auditWitnesses?.targets.map((target) => target.key) ?? [];
+  const notes = auditWitnesses && new CosignedNotes(store, keys, auditWitnesses.required, [key], isFailing);
   const published = new PublishedTree(log, store, now, recheckSoon, [key], notes);
   const lists = new ListProofs(log, store, published, now, recheckSoon);
   return { auditor, published, lists, store, stop };

@@ -4,6 +4,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { openEventLog, openTreeStore } from './stores.js';
 import { startTimer, type Timer } from '../runtime/runtime.js';
 import { Auditor } from '../audit/auditor.js';
+import { CosignedNotes } from '../audit/cosigned-notes.js';
 import { ShownCheckpoints } from '../audit/shown-checkpoints.js';
 import { Witnessing } from '../audit/witnessing.js';
 import { decorate } from '../log/decorate.js';
@@ -20,7 +21,6 @@ import { Pacing } from '../projection/pacing.js';
 import { askWitness } from '../witness/ask.js';
 import { type AuditorData, type FromAuditor, type ToAuditor, type TreeWork } from './auditor-thread.js';
 import { loadConfig } from './config.js';
-import { cosignedNotes } from './cosigned.js';
 import { now } from './now.js';
 import { type Answer, answerTo, ThreadCalls } from './thread-calls.js';
 import { type WitnessesConfig } from './witnesses-config.js';
@@ -91,9 +91,14 @@ const onProgress = (): void => {
   }, PROGRESS_MS);
 };
 
-const witnessingOf = async (log: EventLog, store: TreeStore, { targets, required }: WitnessesConfig) => {
+const witnessingOf = (log: EventLog, store: TreeStore, { targets, required }: WitnessesConfig) => {
   const { key } = data;
-  const notes = await cosignedNotes(config.dataDir, { targets, required }, key);
+  const notes = new CosignedNotes(
+    store,
+    targets.map((target) => target.key),
+    required,
+    [key],
+  );
   const witnessedBefore = new ShownCheckpoints(log, store, key, targets, {
     ask: askWitness,
     timeoutMs: WITNESSES_FIRST_MS,
@@ -111,7 +116,7 @@ const witnessingOf = async (log: EventLog, store: TreeStore, { targets, required
 const auditorOf = (
   log: EventLog,
   store: TreeStore,
-  witnesses: Awaited<ReturnType<typeof witnessingOf>> | undefined,
+  witnesses: ReturnType<typeof witnessingOf> | undefined,
 ): Auditor => {
   const { key, previousKey, notice } = data;
   const recheckMs = config.auditRecheckSeconds * 1_000;
@@ -138,7 +143,7 @@ const start = async () => {
   const log = await openLog();
   const store = await openTreeStore(join(config.dataDir, 'tree.db'), log.identity());
   const { auditWitnesses } = config;
-  const witnesses = auditWitnesses && (await witnessingOf(log, store, auditWitnesses));
+  const witnesses = auditWitnesses && witnessingOf(log, store, auditWitnesses);
   const auditor = auditorOf(log, store, witnesses);
   const ended = Promise.all([auditor.run(signal), witnesses?.witnessing.run(signal)]);
   return { log, store, auditor, ended };

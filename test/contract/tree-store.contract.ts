@@ -168,6 +168,26 @@ export const treeStoreContract = (name: string, open: () => Promise<TreeStore>):
       await store.saveCheckpoint(checkpoint(5));
     });
 
+    it('keeps cosignatures of its checkpoints, until they are forgotten', async () => {
+      await store.append(grown(await store.tree(), leaves(0, 5)));
+      for (const size of [2, 3, 5]) await store.saveCheckpoint(checkpoint(size));
+      expect(await store.cosignatures()).toEqual([]);
+      for (const [size, line] of [
+        [3, 'a'],
+        [2, 'a'],
+        [3, 'b'],
+        [4, 'of none'],
+      ] as const)
+        await store.cosign(size, line, []);
+      expect(await store.cosignatures()).toEqual([
+        { note: 'a note of 2', line: 'a' },
+        { note: 'a note of 3', line: 'a' },
+        { note: 'a note of 3', line: 'b' },
+      ]);
+      await store.cosign(5, 'a', [2, 3]);
+      expect(await store.cosignatures()).toEqual([{ note: 'a note of 5', line: 'a' }]);
+    });
+
     it('refuses everything once it is closed, which may be done twice', async () => {
       await store.close();
       await store.close();

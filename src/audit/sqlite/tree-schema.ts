@@ -70,6 +70,11 @@ const LATER_TABLES = `
     number INTEGER PRIMARY KEY,
     node BLOB NOT NULL
   ) STRICT;
+  CREATE TABLE IF NOT EXISTS cosignatures (
+    size INTEGER NOT NULL,
+    line TEXT NOT NULL,
+    PRIMARY KEY (size, line)
+  ) STRICT;
   CREATE TABLE IF NOT EXISTS scrubbed (
     only INTEGER PRIMARY KEY CHECK (only = 1),
     erasures INTEGER NOT NULL

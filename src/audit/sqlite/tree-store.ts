@@ -5,6 +5,7 @@ import {
   type Mark,
   type SignedCheckpoint,
   StateAltered,
+  type StoredCosignature,
   type StateGrowth,
   type StateSnapshot,
   type StoredState,
@@ -67,6 +68,10 @@ const prepare = (db: Database) => {
     latest: prepareRows<CheckpointRow>(db, `${checkpoints} ORDER BY size DESC LIMIT 1`),
     at: prepareRows<CheckpointRow>(db, `${checkpoints} WHERE size = ?`),
     from: prepareRows<CheckpointRow>(db, `${checkpoints} WHERE size >= ? ORDER BY size LIMIT 1`),
+    cosignatures: prepareRows<StoredCosignature>(
+      db,
+      'SELECT note, line FROM cosignatures JOIN checkpoints USING (size) ORDER BY size, line',
+    ),
     scrubbed: prepareRows<{ erasures: number }>(db, 'SELECT erasures FROM scrubbed'),
     alarm: prepareRows<{ number: number; text: string }>(
       db,
@@ -78,6 +83,8 @@ const prepare = (db: Database) => {
     putCheckpoint: db.prepare(
       'INSERT INTO checkpoints (size, root, note, state_note, signed_at) VALUES (?, ?, ?, ?, ?)',
     ),
+    putCosignature: db.prepare('INSERT OR IGNORE INTO cosignatures (size, line) VALUES (?, ?)'),
+    removeCosignatures: db.prepare('DELETE FROM cosignatures WHERE size = ?'),
     putAlarm: db.prepare('INSERT INTO alarms (text) VALUES (?)'),
     liftAlarm: db.prepare('UPDATE alarms SET lifted_at = ?, lifted_by = ?, reason = ? WHERE number = ?'),
     putScrubbed: db.prepare('REPLACE INTO scrubbed (only, erasures) VALUES (1, ?)'),
@@ -183,6 +190,17 @@ class SqliteTreeStore extends TreeStore {
 
   checkpointFrom(size: number): Promise<SignedCheckpoint | undefined> {
     return this.#read(({ from }) => checkpointOf(from.get(size)));
+  }
+
+  cosignatures(): Promise<readonly StoredCosignature[]> {
+    return this.#read(({ cosignatures }) => cosignatures.all());
+  }
+
+  cosign(size: number, line: string, forgotten: readonly number[]): Promise<void> {
+    return this.#write('NORMAL', ({ putCosignature, removeCosignatures }) => {
+      for (const one of forgotten) removeCosignatures.run(one);
+      putCosignature.run(size, line);
+    });
   }
 
   raise(alarm: Alarm): Promise<void> {

@@ -1,11 +1,9 @@
 import { open } from 'node:fs/promises';
-import { join } from 'node:path';
 import { Readable, type Transform, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import * as zlib from 'node:zlib';
 import { type Command, Option } from 'commander';
 import { type BundleQuestion, type Bundled, ExportRefused, bundleOf } from '../../audit/bundle-write.js';
-import { keptCosignatures } from '../../audit/cosigned-notes.js';
 import { longOperation } from '../../operations/long-operation.js';
 import { type EventLog } from '../../log/event-log.js';
 import { type TreeStore } from '../../audit/tree-store.js';
@@ -71,11 +69,9 @@ const exportEvents = ({ out: file, from, owner, altered, json = false }: ExportO
           `there is no tree ${treeFile(dataDir)}: run a service with the role auditor first, and give this command its DATA_DIR`,
         );
       const { published } = await import('../../log/sqlite/backup.js');
-      const kept = join(dataDir, 'witnessed.json');
-      const cosignatures = (note: string): string => keptCosignatures(kept, note);
       await exportBundle(
         { log, tree, signal, json, published },
-        { file, from, owner, altered: altered ?? false, cosignatures },
+        { file, from, owner, altered: altered ?? false },
       );
     }),
   );

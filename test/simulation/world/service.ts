@@ -212,8 +212,7 @@ export const runAuditor = (
   const tree = new SimulatedTree(disk);
   const signal = new AbortController().signal;
   const pacing = new Pacing(new Load());
-  const witnessed =
-    witness && startWitnessing(world, machine, stores, { log, tree, disk, key, witness }, signal);
+  const witnessed = witness && startWitnessing(world, machine, stores, { log, tree, key, witness }, signal);
   const auditor = new Auditor(log, tree, key, {
     now: machine.wall,
     ...witnessed,
@@ -243,26 +242,18 @@ const startWitnessing = (
   {
     log,
     tree,
-    disk,
     key,
     witness,
   }: {
     readonly log: EventLog;
     readonly tree: SimulatedTree;
-    readonly disk: TreeDisk;
     readonly key: SignerKey;
     readonly witness: SimulatedWitness;
   },
   signal: AbortSignal,
 ) => {
   const { url, ask } = witness.askOver(new SimulatedConnection(world, machine, witnessMachine, manners));
-  const file = {
-    read: () => disk.cosigned,
-    replace: (text: string) => {
-      disk.cosigned = text;
-    },
-  };
-  const notes = new CosignedNotes(file, [witness.key], 1, [key], (work) => work());
+  const notes = new CosignedNotes(tree, [witness.key], 1, [key]);
   const targets = [{ key: witness.key, url }];
   const witnessedBefore = new ShownCheckpoints(log, tree, key, targets, {
     ask,

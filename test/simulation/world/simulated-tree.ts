@@ -8,6 +8,7 @@ import {
   type SignedCheckpoint,
   type StateGrowth,
   type StateSnapshot,
+  type StoredCosignature,
   type StoredState,
   type StoredTree,
   type TreeGrowth,
@@ -36,6 +37,7 @@ interface TreeContent {
   state: { readonly size: number; readonly position: Position; readonly trie: TrieState };
   readonly nodes: Map<number, StoredNode>;
   checkpoints: readonly SignedCheckpoint[];
+  cosignatures: readonly { readonly size: number; readonly line: string }[];
   alarm: Alarm | undefined;
   /** After how many erasures it was scrubbed. */
   scrubbed: number;
@@ -61,13 +63,12 @@ export class TreeDisk {
     state: { size: 0, position: START, trie: EMPTY_TRIE },
     nodes: new Map(),
     checkpoints: [],
+    cosignatures: [],
     alarm: undefined,
     scrubbed: 0,
   };
   /** Since the last sync, oldest first. */
   #unsynced: TreeContent[] = [];
-  /** Cosigned by witnesses: a file of its own, durable with each change. */
-  cosigned = '';
   onCheckpoint: (checkpoint: SignedCheckpoint) => void = () => undefined;
   onAlarm: (alarm: Alarm) => void = () => undefined;
 
@@ -197,6 +198,22 @@ export class SimulatedTree extends TreeStore {
 
   checkpointFrom(size: number): Promise<SignedCheckpoint | undefined> {
     return this.#read(({ checkpoints }) => checkpoints.find((one) => one.size >= size));
+  }
+
+  cosignatures(): Promise<StoredCosignature[]> {
+    return this.#read(({ checkpoints, cosignatures }) =>
+      checkpoints.flatMap(({ size, note }) =>
+        cosignatures.filter((one) => one.size === size).map(({ line }) => ({ note, line })),
+      ),
+    );
+  }
+
+  cosign(size: number, line: string, forgotten: readonly number[]): Promise<void> {
+    return this.#write((content) => {
+      this.disk.keep();
+      const kept = content.cosignatures.filter((one) => !forgotten.includes(one.size));
+      content.cosignatures = [...kept, { size, line }];
+    });
   }
 
   raise(alarm: Alarm): Promise<void> {

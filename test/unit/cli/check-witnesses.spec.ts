@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { generateKeyPairSync } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { keptCosignatures } from '../../../src/audit/cosigned-notes.js';
+import { withCosignatures } from '../../../src/audit/cosigned-notes.js';
 import { formatVerifierKey, parseNote } from '../../../src/transparency/note.js';
 import { signerKey } from '../../../src/audit/key.js';
 import { check } from '../../../src/cli/check.js';
@@ -33,7 +33,12 @@ describe('a check that wants cosignatures', () => {
 
   const byOne = (note: string): string => cosign(parseNote(note).text, one, 1_700_000_000);
   const forged = (note: string): string => cosign(`${parseNote(note).text}more\n`, one, 1_700_000_000);
-  const bundle = (cosignatures: (note: string) => string): Promise<string> => log.bundle({ cosignatures });
+  const bundle = async (cosignatures: (note: string) => string): Promise<string> => {
+    const { size, note } = (await log.tree.latestCheckpoint()) ?? { size: 0, note: '' };
+    const lines = cosignatures(note);
+    if (lines !== '') await log.tree.cosign(size, lines, [size]);
+    return log.bundle();
+  };
 
   const lastNote = async (): Promise<string> => (await log.tree.latestCheckpoint())?.note ?? '';
 
@@ -168,12 +173,11 @@ describe('a check that wants cosignatures', () => {
         expect(await isTaken(file.replace('"version":2', `"version":${version}`), [one])).toBe(version === 2);
   });
 
-  it('finds in the file of an auditor what is known of a note', async () => {
+  it('are exported as the store of the tree has them, without what is no cosignature', async () => {
     const note = await lastNote();
-    const file = join(log.folder, 'witnessed.json');
-    expect(keptCosignatures(file, note)).toBe('');
-    writeFileSync(file, JSON.stringify({ notes: [note + byOne(note)], expected: true }));
-    expect(keptCosignatures(file, note)).toBe(byOne(note));
-    expect(keptCosignatures(file, `${note}x`)).toBe('');
+    expect(await withCosignatures(log.tree, note)).toBe(note);
+    for (const line of ['rubbish', byOne(note), '— rubbish\n']) await log.tree.cosign(4, line, []);
+    expect(await withCosignatures(log.tree, note)).toBe(note + byOne(note));
+    expect(await withCosignatures(log.tree, `${note}x`)).toBe(`${note}x`);
   });
 });
