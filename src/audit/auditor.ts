@@ -14,7 +14,7 @@ import {
 } from './auditor-status.js';
 import { knownKeys } from './checkpoint-record.js';
 import { RecordedCheckpoints, type RecordingOptions } from './recorded-checkpoints.js';
-import { hashesOf } from './entry-leaf.js';
+import { hashesOf } from './leaf.js';
 import { broken } from './findings.js';
 import { recheck, type RecheckOptions, RecheckProgress, SLICE } from './recheck.js';
 import { signTree } from './sign-tree.js';
@@ -104,11 +104,11 @@ export class Auditor {
   }
 
   get status(): AuditorStatus {
-    const { since, tree } = this.#progress;
+    const { since, read } = this.#progress;
     const witnessing = this.options.witnessing?.status;
     return {
       ...this.#status,
-      ...(since === undefined ? {} : { rechecking: { since, events: tree.size } }),
+      ...(since === undefined ? {} : { rechecking: { since, events: read.tree.size } }),
       ...(witnessing ? { witnessing } : {}),
     };
   }
@@ -317,7 +317,7 @@ export class Auditor {
     if (alarm) await this.#raise(alarm);
     if (!signal.aborted) await this.#compareRecorded(signal);
     if (signal.aborted) return;
-    const times = this.#progress.times.doubtful;
+    const times = this.#progress.read.times.doubtful;
     this.#progress = new RecheckProgress();
     this.#recheckAt = monotonicMs() + this.options.recheckMs;
     this.#show({ recheckedAt: this.#now(), times });

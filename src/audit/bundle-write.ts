@@ -1,7 +1,7 @@
 import { abortAfter, nextTurn } from '../runtime/runtime.js';
-import { AUDIT_STREAM, ownedBy } from '../domain/stream.js';
+import { AUDIT_STREAM, encodeOwner, ownedBy } from '../domain/stream.js';
 import { type EventLog, type Position, type RecordedEvent, START } from '../log/event-log.js';
-import { type TreeStore } from './tree-store.js';
+import { type StateSnapshot, type TreeStore } from './tree-store.js';
 import {
   BLOCK_EVENTS,
   BLOCK_LEVEL,
@@ -15,7 +15,7 @@ import {
 import { type Checkpoint, parseCheckpoint } from '../transparency/checkpoint.js';
 import { readRecorded, type Recorded } from './checkpoint-record.js';
 import { withCosignatures } from './cosigned-notes.js';
-import { notesInFile } from './signed-state.js';
+import { notesInFile, readSignedState, type SignedState } from './signed-state.js';
 import { knownPosition } from '../history/read.js';
 import { ErasedEvents, hashInTree } from '../transparency/erased-events.js';
 import { leafOf } from './leaf.js';
@@ -30,9 +30,11 @@ import {
 } from '../transparency/merkle.js';
 import { inclusionProof, nodesOfInclusion } from '../transparency/prove-tree.js';
 import { isSame } from '../transparency/bytes.js';
+import { type RangeProof } from '../transparency/range-proof.js';
+import { entriesFrom, pageProof, rangeProof } from '../transparency/prove-range.js';
+import { ownerPrefix, plantKey } from '../transparency/state.js';
 import { NoteRefused, parseNote } from '../transparency/note.js';
 import { OwnersPlants } from '../transparency/bundle.js';
-import { provenState, type ProvenState } from './bundle-list.js';
 import { TileRefused, tileReader, tilesOf } from '../transparency/tiles.js';
 import { onlyFor, orElse } from '../transparency/refused.js';
 
@@ -155,9 +157,36 @@ export async function* bundleOf(
   return { origin: checkpoint.origin, size, from, events };
 }
 
-/** As `provenState`. Throws ExportRefused where the stored state is not the one that was signed. */
-const provenOf = (store: TreeStore, owner: string): Promise<ProvenState | undefined> =>
-  provenState(store, owner, abortAfter(STATE_WAIT_MS)).catch(onlyFor([RangeError], refuse));
+/** A checkpoint, and what stands beside the plants of an owner in the state that it commits to. */
+type ProvenState = SignedState<RangeProof>;
+
+/**
+ * The last checkpoint with what proves the plants of an owner; undefined where it commits to no state, where that is not
+ * the stored one for STATE_WAIT_MS, and where the owner has no plant: to prove that takes an entry of another one. Throws
+ * ExportRefused where the stored state is not the one that was signed.
+ */
+const provenOf = async (store: TreeStore, owner: string): Promise<ProvenState | undefined> => {
+  const prefix = ownerPrefix(encodeOwner(owner));
+  const state = await readSignedState(store, abortAfter(STATE_WAIT_MS), (stored, root) =>
+    besideOf(stored, root, prefix),
+  ).catch(onlyFor([RangeError], refuse));
+  return state?.found && { ...state, found: state.found };
+};
+
+const besideOf = (
+  { trie, node }: StateSnapshot,
+  stateRoot: Hash,
+  prefix: Uint8Array,
+): RangeProof | undefined => {
+  if (!isSame(trie.hash, stateRoot)) throw new RangeError('the state is another');
+  const last = pageProof(node, trie, {
+    prefix,
+    after: plantKey(prefix, Number.MAX_SAFE_INTEGER),
+    page: [],
+  })?.before;
+  const [first] = last ? entriesFrom(node, trie, plantKey(prefix, Number.MIN_SAFE_INTEGER)) : [];
+  return last && first && rangeProof(node, trie, first.key, last.key);
+};
 
 /** The line that proves that no plant is missing. Throws ExportRefused where it does not. */
 const ownersLine = (owned: OwnersPlants, { found: beside }: ProvenState): string => {

@@ -1,6 +1,6 @@
 import { type EventLog, type Position, type RecordedEvent } from '../log/event-log.js';
 import { type Alarm, type SignedCheckpoint, type TreeStore } from './tree-store.js';
-import { hashIfAny } from './entry-leaf.js';
+import { hashIfAny } from './leaf.js';
 import { type Hash, HASH_BYTES, ProofRefused, verifyInclusion } from '../transparency/merkle.js';
 import { isSame } from '../transparency/bytes.js';
 import { storedInclusion } from './stored-tree.js';

@@ -1,7 +1,11 @@
 import { EventRefused } from '../domain/errors.js';
 import { type RecordedEvent } from '../log/event-log.js';
+import { hashInTree } from '../transparency/erased-events.js';
 import { canonical } from '../transparency/json.js';
-import { leafHead } from '../transparency/state.js';
+import { type Hash } from '../transparency/merkle.js';
+import { orElse } from '../transparency/refused.js';
+import { leafHead, type StateChange, stateChangeOf } from '../transparency/state.js';
+import { MAX_ENTRY_BYTES } from '../transparency/tiles.js';
 
 /** The part of an event that the tree proves: its position differs between one log and its copy. */
 export type LeafEvent = Omit<RecordedEvent, 'position'>;
@@ -20,7 +24,7 @@ export const leafOf = (event: LeafEvent): Buffer => Buffer.from(leafTexts(event)
  * The text of a leaf in two parts. The first, `{"data":…,"id":…`, is all that the state tree hashes of an event: it is
  * made once for both. Throws as `leafOf`.
  */
-export const leafTexts = ({
+const leafTexts = ({
   data,
   id,
   metadata,
@@ -39,4 +43,45 @@ export const leafTexts = ({
     const reason = error instanceof Error ? error.message : String(error);
     throw new EventRefused(stream, revision, `it has no canonical JSON: ${reason}`);
   }
+};
+
+/**
+ * An event's leaf, and the text that it begins with. Throws EventRefused for an event that has none, or one that no
+ * entry bundle takes: this service writes no such event.
+ */
+const takenLeafOf = (event: RecordedEvent): { readonly leaf: Buffer; readonly head: string } => {
+  const [head, rest] = leafTexts(event);
+  const leaf = Buffer.from(head + rest, 'utf8');
+  if (leaf.length > MAX_ENTRY_BYTES)
+    throw new EventRefused(
+      event.stream,
+      event.revision,
+      `its leaf has ${leaf.length} bytes, above ${MAX_ENTRY_BYTES}`,
+    );
+  return { leaf, head };
+};
+
+/**
+ * The hash of an event in the tree, and what the event does to the state. Throws EventRefused for an event without a
+ * leaf.
+ */
+export const hashesOf = (
+  event: RecordedEvent,
+): { readonly hash: Hash; readonly change: StateChange | undefined } => {
+  const { leaf, head } = takenLeafOf(event);
+  return { hash: hashInTree(event, leaf), change: stateChangeOf(event, head) };
+};
+
+/** An event's leaf; undefined for an event without one. */
+export const leafIfAny = (event: RecordedEvent): Buffer | undefined =>
+  orElse(
+    () => takenLeafOf(event).leaf,
+    [EventRefused],
+    () => undefined,
+  );
+
+/** The hash of an event in the tree; undefined for an event without a leaf. */
+export const hashIfAny = (event: RecordedEvent): Hash | undefined => {
+  const leaf = leafIfAny(event);
+  return leaf && hashInTree(event, leaf);
 };

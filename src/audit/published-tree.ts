@@ -7,7 +7,7 @@ import { isSame } from '../transparency/bytes.js';
 import { parseCheckpoint } from '../transparency/checkpoint.js';
 import { type Cosignature } from '../transparency/cosignature.js';
 import { type CosignedNotes } from './cosigned-notes.js';
-import { leafIfAny } from './entry-leaf.js';
+import { leafIfAny } from './leaf.js';
 import { broken, differenceOf } from './findings.js';
 import { parseNote, type VerifierKey } from '../transparency/note.js';
 import { faultOfLatest } from './stored-checkpoint.js';

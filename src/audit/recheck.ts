@@ -11,7 +11,7 @@ import {
   type StoredTree,
   type TreeStore,
 } from './tree-store.js';
-import { hashIfAny } from './entry-leaf.js';
+import { hashIfAny } from './leaf.js';
 import { ErasedEvents } from '../transparency/erased-events.js';
 import { EventTimes } from './event-times.js';
 import { broken, differenceOf, type Finding, moved, shorter, wronglyErased } from './findings.js';
@@ -66,6 +66,14 @@ class StateRead {
 export class RecheckProgress {
   /** When it began (RFC 3339); undefined before. */
   since: string | undefined;
+  /** The position up to which the log does not contradict itself. */
+  checked: Position = START;
+  /** The events that were compared with the tree. */
+  read = new EventsRead();
+}
+
+/** What a recheck has read of the events. */
+class EventsRead {
   /** The tree of what was read, of full tiles only. */
   tree: TreeState = { size: 0, hashes: new Uint8Array() };
   /** The position of its last leaf's event. */
@@ -81,8 +89,6 @@ export class RecheckProgress {
    * were read, and others before.
    */
   firstSize: number | undefined;
-  /** The position up to which the log does not contradict itself. */
-  checked: Position = START;
 }
 
 /**
@@ -101,16 +107,17 @@ export const recheck = async (
   const tree = await store.tree();
   if (tree.size === 0) return undefined;
   const signed = await store.latestCheckpoint();
-  const known = progress.tree.size <= tree.size ? progress : new RecheckProgress();
+  if (progress.read.tree.size > tree.size) progress.read = new EventsRead();
   // Earlier passes compared the log with the tiles, but perhaps with an older checkpoint.
-  const isOther = signed !== undefined && signed.size <= known.tree.size && !(await hasRoot(store, signed));
+  const isOther =
+    signed !== undefined && signed.size <= progress.read.tree.size && !(await hasRoot(store, signed));
   // The state of fewer events than were read before does not come back.
-  const from = signed !== undefined && known.state.isPast(signed) ? new RecheckProgress() : known;
-  from.firstSize ??= tree.size;
-  const checkpoints = await CheckpointsInOrder.from(store, options, from.tree.size);
+  if (signed !== undefined && progress.read.state.isPast(signed)) progress.read = new EventsRead();
+  const { read } = progress;
+  const checkpoints = await CheckpointsInOrder.from(store, options, read.tree.size);
   const found = isOther
     ? broken(otherRoot(signed))
-    : ((await new Recheck(store, options, tree, signed, checkpoints, from, progress).compare(log, signal)) ??
+    : ((await new Recheck(store, options, tree, signed, checkpoints, read).compare(log, signal)) ??
       (signal.aborted ? undefined : await contradictionIn(log, options, signal, progress)) ??
       (await alteredState(store, options, signal)));
   return found && { ...found, raisedAt: options.now().toISOString() };
@@ -122,9 +129,6 @@ class Recheck {
   #tile: Uint8Array = new Uint8Array();
   #position: Position;
   #times: EventTimes;
-  readonly #state: StateRead;
-  readonly #erased: ErasedEvents;
-  readonly #firstSize: number;
   #sliced = 0;
 
   constructor(
@@ -133,15 +137,12 @@ class Recheck {
     private readonly tree: StoredTree,
     private readonly signed: SignedCheckpoint | undefined,
     private readonly checkpoints: CheckpointsInOrder,
-    from: RecheckProgress,
-    private readonly progress: RecheckProgress,
+    private readonly read: EventsRead,
   ) {
-    this.#rebuilt = new GrowingTree(from.tree);
-    this.#position = from.position;
-    this.#times = from.times;
-    this.#state = from.state;
-    this.#erased = from.erased;
-    this.#firstSize = from.firstSize ?? tree.size;
+    this.#rebuilt = new GrowingTree(read.tree);
+    this.#position = read.position;
+    this.#times = read.times;
+    read.firstSize ??= tree.size;
   }
 
   /** Compares all events that are in the tree. */
@@ -152,8 +153,8 @@ class Recheck {
     if (!isSame(this.#rebuilt.state().hashes, tree.hashes))
       return broken(`what it consists of at ${tree.size} leaves is not made of them`);
     if (this.#position !== tree.position) return moved(tree.size - 1, this.#position, tree.position);
-    this.progress.times = this.#times;
-    return unrecordedErasure(log, this.#erased);
+    this.read.times = this.#times;
+    return unrecordedErasure(log, this.read.erased);
   }
 
   async #compareEvents(log: EventLog, signal: AbortSignal): Promise<Finding | undefined> {
@@ -196,9 +197,10 @@ class Recheck {
     if (!hash || !isSame(hash, stored))
       return differenceOf(log, store, { index, event, hash, stored, signed });
     this.#times = this.#times.next(event, this.checkpoints.signedAt);
-    this.#state.add(event, index);
-    const erased = this.#erased.add(event, index);
-    if (erased !== undefined && index < this.#firstSize) return wronglyErased(event, index, erased);
+    const { state, erased: erasedEvents, firstSize = 0 } = this.read;
+    state.add(event, index);
+    const erased = erasedEvents.add(event, index);
+    if (erased !== undefined && index < firstSize) return wronglyErased(event, index, erased);
     if (!(await appendAndCheck(this.#rebuilt, hash, store)))
       return broken(`a hash above the leaves up to index ${index} is another`);
     const fault = await this.#compareCheckpoint(signal);
@@ -212,12 +214,9 @@ class Recheck {
     const mark = index % MARK_EVERY === 0 ? await this.store.markOfIndex(index) : undefined;
     if (mark?.index !== index || mark.before !== this.#position)
       return moved(index - 1, this.#position, mark?.before);
-    this.progress.tree = this.#rebuilt.state();
-    this.progress.position = this.#position;
-    this.progress.times = this.#times;
-    this.progress.state = this.#state;
-    this.progress.erased = this.#erased;
-    this.progress.firstSize = this.#firstSize;
+    this.read.tree = this.#rebuilt.state();
+    this.read.position = this.#position;
+    this.read.times = this.#times;
     return undefined;
   }
 
@@ -234,13 +233,14 @@ class Recheck {
   /** Compares the state with the last checkpoint, if it is that one's turn: those before it cost as much each. */
   async #compareState(signal: AbortSignal): Promise<Finding | undefined> {
     const { signed } = this;
-    if (signed?.size !== this.#rebuilt.size || this.#state.size > signed.size) return undefined;
-    if (this.#erased.unrecorded.size > 0) return undefined;
+    const { state, erased } = this.read;
+    if (signed?.size !== this.#rebuilt.size || state.size > signed.size) return undefined;
+    if (erased.unrecorded.size > 0) return undefined;
     const stateRoot = stateRootOf(signed);
-    const root = stateRoot && (await this.#state.plants.rootInSteps(() => this.options.yieldToLoop(signal)));
+    const root = stateRoot && (await state.plants.rootInSteps(() => this.options.yieldToLoop(signal)));
     if (root && !isSame(root, stateRoot))
       return broken(`the state that was signed with ${signed.size} events is not the one that they come to`);
-    this.#state.compared(signed);
+    state.compared(signed);
     return undefined;
   }
 }

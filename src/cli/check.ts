@@ -1,5 +1,4 @@
 import { type BundleToCheck, type Checked, checkBundle, type Contents } from '../audit/check.js';
-import { type PlantChanges } from '../audit/plant-counts.js';
 import { type KeyChange } from '../audit/checkpoint-record.js';
 import { BundleRefused } from '../transparency/bundle-format.js';
 import { longOperation } from '../operations/long-operation.js';
@@ -145,7 +144,7 @@ const NOT_FROM_THE_BEGINNING =
 const plantsText = (
   now: ReadonlyMap<string, number>,
   then: ReadonlyMap<string, number> | undefined,
-  changes: ReadonlyMap<string, PlantChanges> | undefined,
+  changes: Contents['changes'],
 ): string => {
   const total = [...now.values()].reduce((sum, plants) => sum + plants, 0);
   const owners = [...new Set([...now.keys(), ...(changes?.keys() ?? [])])]

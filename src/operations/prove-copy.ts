@@ -1,5 +1,5 @@
 import { auditEvents, readRecorded } from '../audit/checkpoint-record.js';
-import { hashesOf } from '../audit/entry-leaf.js';
+import { hashesOf } from '../audit/leaf.js';
 import { unrecordedErasure } from '../audit/recheck.js';
 import { type EventLog, type EventMetadata, type RecordedEvent, START } from '../log/event-log.js';
 import { isSame } from '../transparency/bytes.js';

@@ -3,7 +3,8 @@ import { cosignaturesOf, lackOf, readyFor, type WitnessDemand } from '../transpa
 import { HASH_BYTES, ProofRefused, verifyConsistency } from '../transparency/merkle.js';
 import { keyName, NoteRefused, type VerifierKey } from '../transparency/note.js';
 import { fromBase64, isSame } from '../transparency/bytes.js';
-import { quoted } from '../transparency/refused.js';
+import { jsonIn } from '../transparency/json.js';
+import { orElse, quoted } from '../transparency/refused.js';
 import { type AskWitness } from '../audit/add-checkpoint.js';
 
 /** Thrown for what the log shows and does not hold. The message is one line. */
@@ -122,7 +123,7 @@ export class Monitor {
   /** Why a tree of the log is not proven to go on from a smaller one, 1 at least; undefined where it is. Throws LogUnreachable. */
   async faultBetween(older: Tree, newer: Tree, signal: AbortSignal): Promise<string | undefined> {
     const answer = await this.#get(`/log/proof/consistency?from=${older.size}&to=${newer.size}`, signal);
-    try {
+    const verify = (): undefined => {
       verifyConsistency({
         first: older.size,
         second: newer.size,
@@ -130,11 +131,8 @@ export class Monitor {
         secondRoot: newer.root,
         proof: proofIn(answer),
       });
-      return undefined;
-    } catch (error) {
-      if (error instanceof ProofRefused) return error.message;
-      throw error;
-    }
+    };
+    return orElse(verify, [ProofRefused], ({ message }) => message);
   }
 
   async #get(path: string, signal: AbortSignal): Promise<string> {
@@ -151,29 +149,20 @@ export class Monitor {
 }
 
 /** Throws LogRefused for NoteRefused. */
-const readNote = <T>(read: () => T): T => {
-  try {
-    return read();
-  } catch (error) {
-    if (error instanceof NoteRefused) throw new LogRefused(`its checkpoint: ${error.message}`);
-    throw error;
-  }
-};
+const readNote = <T>(read: () => T): T =>
+  orElse(read, [NoteRefused], ({ message }) => {
+    throw new LogRefused(`its checkpoint: ${message}`);
+  });
 
 /** The hashes of a consistency proof as the service answers it. Throws ProofRefused for anything else. */
 const proofIn = (answer: string): Uint8Array[] => {
-  const refused = (): ProofRefused => new ProofRefused('its answer is no proof of consistency');
-  let proof: unknown;
-  try {
-    ({ proof } = Object(JSON.parse(answer)) as { proof?: unknown });
-  } catch {
-    throw refused();
-  }
-  if (!Array.isArray(proof)) throw refused();
-  return proof.map((hash) => {
-    const bytes = typeof hash === 'string' ? fromBase64(hash) : undefined;
-    if (bytes?.length !== HASH_BYTES) throw refused();
-    return bytes;
+  const { proof } = Object(jsonIn(answer)) as { readonly proof?: unknown };
+  const hashes = Array.isArray(proof)
+    ? proof.map((hash) => (typeof hash === 'string' ? fromBase64(hash) : undefined))
+    : [undefined];
+  return hashes.map((hash) => {
+    if (hash?.length !== HASH_BYTES) throw new ProofRefused('its answer is no proof of consistency');
+    return hash;
   });
 };
 

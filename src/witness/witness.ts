@@ -1,7 +1,8 @@
 import { type AddCheckpoint, parseAddCheckpoint, SIZE_TYPE } from '../audit/add-checkpoint.js';
 import { type Checkpoint, isRootPossible, readCheckpoint } from '../transparency/checkpoint.js';
 import { ProofRefused, verifyConsistency } from '../transparency/merkle.js';
-import { isSame } from '../transparency/bytes.js';
+import { isSame, textOf } from '../transparency/bytes.js';
+import { orElse } from '../transparency/refused.js';
 import {
   formatSignature,
   NoteRefused,
@@ -62,7 +63,9 @@ export class Witness {
     let request: AddCheckpoint;
     let origin: string;
     try {
-      request = parseAddCheckpoint(textOf(body));
+      const text = textOf(body);
+      if (text === undefined) throw new NoteRefused('this is not UTF-8');
+      request = parseAddCheckpoint(text);
       ({ origin } = readCheckpoint(parseNote(request.note).text));
     } catch (error) {
       return answer(400, reasonOf(error));
@@ -133,19 +136,11 @@ const faultOf = (
 ): string | undefined => {
   if (!isRootPossible(tree)) return 'the empty tree has another root';
   if (!last || old === 0) return proof.length === 0 ? undefined : 'there is no proof about the empty tree';
-  try {
-    verifyConsistency({
-      first: old,
-      second: tree.size,
-      firstRoot: last.root,
-      secondRoot: tree.root,
-      proof,
-    });
-    return undefined;
-  } catch (error) {
-    if (error instanceof ProofRefused) return error.message;
-    throw error;
-  }
+  const { root: firstRoot } = last;
+  const verify = (): undefined => {
+    verifyConsistency({ first: old, second: tree.size, firstRoot, secondRoot: tree.root, proof });
+  };
+  return orElse(verify, [ProofRefused], ({ message }) => message);
 };
 
 /** The proof that the log has two histories; undefined where this checkpoint is none. */
@@ -162,14 +157,6 @@ const signedTree = (sent: string, keys: readonly VerifierKey[]): SignedTree => {
   const { text, signatures: by } = verifyNote(sent, keys);
   const signatures = by.map(formatSignature).join('');
   return { ...readCheckpoint(text), text, signatures, note: `${text}\n${signatures}` };
-};
-
-const textOf = (body: Uint8Array): string => {
-  try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body);
-  } catch {
-    throw new NoteRefused('this is not UTF-8');
-  }
 };
 
 const reasonOf = (error: unknown): string => {

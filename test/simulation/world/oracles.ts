@@ -1,4 +1,4 @@
-import { hashIfAny } from '../../../src/audit/entry-leaf.js';
+import { hashIfAny } from '../../../src/audit/leaf.js';
 import { GrowingTree, type Hash } from '../../../src/transparency/merkle.js';
 import { isSame } from '../../../src/transparency/bytes.js';
 import { effectOf, type PlantEvent } from '../../../src/domain/plant.js';

@@ -37,7 +37,7 @@ describe('times of events', () => {
   const read = async () => {
     const reread = new RecheckProgress();
     expect(await recheck(log.log, log.tree, options(), new AbortController().signal, reread)).toBeUndefined();
-    return reread.times.doubtful;
+    return reread.read.times.doubtful;
   };
 
   it('agree with the checkpoints around them, with a minute to spare, or are not judged', async () => {
@@ -82,10 +82,10 @@ describe('times of events', () => {
       return Promise.resolve();
     };
     await recheck(log.log, log.tree, { ...options(), yieldToLoop }, stopping.signal, reread);
-    expect(reread.tree.size).toBe(512);
-    expect(reread.times.doubtful).toMatchObject({ count: 1, position: '0000000000000021' });
+    expect(reread.read.tree.size).toBe(512);
+    expect(reread.read.times.doubtful).toMatchObject({ count: 1, position: '0000000000000021' });
     await recheck(log.log, log.tree, options(), new AbortController().signal, reread);
-    expect(reread.times.doubtful).toMatchObject({ count: 1 });
+    expect(reread.read.times.doubtful).toMatchObject({ count: 1 });
   });
 
   it('are a warning of the auditor, and no alarm; a list as of a position stays what it was', async () => {
